@@ -313,7 +313,7 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
     return TRYST_OK;
 }
 
-/* Write a plan by `write` into *text_p. */
+/* Write a plan by the function `write`, and set *text_p to the text. */
 static tryst_status plan_written(const tryst_plan *plan,
                                  void (*write)(const struct plan_report *, struct text *),
                                  char **text_p)

@@ -57,7 +57,7 @@ enum graph_link_kind {
 /** The source of a number, from the least to the most reliable. */
 enum graph_origin {
     ORIGIN_NONE,
-    ORIGIN_TABLE,    /**< typical for links of this kind */
+    ORIGIN_TABLE,    /**< of link_table.h: typical for links of this kind */
     ORIGIN_IMPORTED, /**< from a file */
     ORIGIN_DETECTED, /**< reported by this machine (hwloc, sysfs, a driver) */
     ORIGIN_MEASURED, /**< by a probe */
@@ -87,9 +87,9 @@ struct graph_node {
 struct graph_link {
     uint32_t from, to;
     enum graph_link_kind kind;
-    uint16_t generation; /**< PCI 1…6, NVLink 1…5; 0: unknown or has none */
-    uint16_t width;      /**< PCI lanes, NVLinks side by side; 0: unknown or has none */
-    bool down;           /**< the link is treated as absent */
+    uint16_t generation; /**< of PCI (1…6) or NVLink (1…5); 0: unknown, or none */
+    uint16_t width; /**< number of PCI lanes or parallel NVLinks; 0: unknown, or none */
+    bool down;      /**< the link is treated as absent */
     struct graph_number bytes_per_s;
     struct graph_number latency_ns;
 };
@@ -123,7 +123,7 @@ struct graph {
     struct graph_private *own; /**< of graph.c: room of arrays, rank numbers, names */
 };
 
-/** Make an empty graph. TRYST_E_NOMEM. */
+/** Make an empty graph. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status graph_open(struct graph **graph_p);
 void graph_close(struct graph *graph);
 
@@ -147,7 +147,7 @@ tryst_status graph_wire_add(struct graph *graph, const struct graph_link *link,
 tryst_status graph_route_add(struct graph *graph, const struct graph_route *route,
                              struct err *err);
 
-/** Add a skip; both strings are copied. TRYST_E_NOMEM. */
+/** Add a skip; both strings are copied. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
                             struct err *err);
 

@@ -28,7 +28,7 @@ struct path {
 };
 
 /** Find the paths from `from` to every node; `paths` has nodes_count entries. The graph
- *  is sealed. TRYST_E_NOMEM. */
+ *  is sealed. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status path_find(const struct graph *graph, uint32_t from, struct path *paths);
 
 /** Find the paths that a device's copy engine can take: through bridges, packages and

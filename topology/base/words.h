@@ -8,8 +8,8 @@
 #include "graph.h"
 #include "text.h"
 
-/** Append a bandwidth in GB/s: "63.0", "450", "0.0125"; "?" where unknown;
- *  "unlimited". */
+/** Append a bandwidth in GB/s: "63.0", "450", "0.0125"; "?" if unknown, "unlimited" if
+ *  GRAPH_UNLIMITED. */
 void words_rate(struct text *text, double bytes_per_s);
 /** Append "PCIe Gen5 x16 63.0 GB/s (table), 500 ns (table)"; `back` is the other
  *  direction, NULL for a one-way link. */

@@ -2,7 +2,7 @@
 /*
  * Write a graph for Graphviz: machines as clusters, a wire of two directions as one line,
  * width by bandwidth and colour by kind as in the SVG; a plan's trees as dashed arrows.
- * Draw it by `dot -Tpdf` or `neato`.
+ * `dot -Tpdf` or `neato` draws the result.
  */
 #include "graph_dot.h"
 

@@ -84,7 +84,7 @@ static void box_label(struct svg *svg, uint32_t node, double x, double y, double
                       double width)
 {
     const char *name = words_short(svg->graph, node);
-    if (strncmp(name, "net:", 4) == 0) /* the network behind the port of that name */
+    if (strncmp(name, "net:", 4) == 0) /* "net:mlx5_0": the network behind port mlx5_0 */
         name = fits(name + 4, size, width) ? name + 4 : "network";
     if (!fits(name, size, width)) {
         const char *digits = name + strlen(name);
@@ -399,7 +399,7 @@ static uint32_t wires_before(const struct graph *graph, uint32_t number)
         large = graph->links[number].from;
     }
     uint32_t count = links_before(graph, small, large, number, true);
-    if (!graph_back(graph, number)) /* one way: other one-way links may lead back */
+    if (!graph_back(graph, number)) /* a one-way link: others may lead back */
         count += links_before(graph, large, small, number, false);
     return count;
 }
@@ -504,8 +504,8 @@ static void edge_end(struct svg *svg, uint32_t tree)
               svg->layout.font > 0 ? "2" : "1.2", tree);
 }
 
-/* Draw an edge within a row as an arc below it, deeper for a longer edge; each tree has
- * its own position at the boxes, so no box hides an arrow. */
+/* Draw an edge within a row as an arc below the row, deeper for a longer edge; each tree
+ * has its own position at the boxes, so no box hides an arrow. */
 static void arc_draw(struct svg *svg, uint32_t tree, struct svg_place a,
                      struct svg_place b)
 {
@@ -612,7 +612,8 @@ static void legend_kinds(struct svg *svg, double x, double y)
         legend_item(svg, x, y, "#6b7280", 1, true, "unknown");
 }
 
-/* Draw the widest width and quarters of it down to the narrowest link. */
+/* Draw the line widths of the widest link's bandwidth, of a quarter of it and so on, down
+ * to the narrowest link's. */
 static void legend_widths(struct svg *svg, double y)
 {
     double x = MARGIN, least = svg->most;
@@ -690,7 +691,7 @@ static void drawing_add(struct svg *svg)
     combs_draw(svg);
     nodes_draw(svg, true);
     links_draw(svg);
-    trees_draw(svg); /* under the boxes, so that these are readable */
+    trees_draw(svg); /* behind the boxes, which stay readable */
     nodes_draw(svg, false);
     for (uint32_t i = 0; i < svg->graph->ranks_count; i++)
         rank_draw(svg, i);

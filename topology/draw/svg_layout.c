@@ -262,7 +262,7 @@ static void machines_place(struct svg_layout *layout, uint32_t count,
     columns = columns < 1 ? 1 : columns > count ? count : columns;
     for (uint32_t near = columns > 1 ? columns - 1 : 1; near <= columns + 1; near++)
         if (count % near == 0 && count % columns != 0)
-            columns = near; /* no incomplete row if the cost is small */
+            columns = near; /* one column more or less avoids an incomplete row */
     layout->columns = columns;
     layout->spine_x = left - GAP;
     uint32_t seen = 0;

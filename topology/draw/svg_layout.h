@@ -15,7 +15,7 @@
 #include "topology/base/graph.h"
 
 struct svg_place {
-    /** Of the node's box; w 0: no box. */
+    /** The box of a node; w 0: the node has no box. */
     double x, y, w, h;
 };
 
@@ -29,8 +29,8 @@ struct svg_layout {
     uint32_t *first_child, *next_sibling; /**< by node; see graph_children */
     double cell;                          /**< width of a column */
     double row;                           /**< height of a row of a machine */
-    double font;                          /**< 0: only machines have labels */
-    double width, height;                 /**< of the drawing, without title and legend */
+    double font;          /**< size of labels; 0: only machines have labels */
+    double width, height; /**< of the drawing, without title and legend */
     /** Number of panels, or of nodes of the grid, side by side. */
     uint32_t columns;
     uint32_t combs_count; /**< number of switches drawn as combs */
@@ -52,7 +52,7 @@ struct svg_layout {
     bool straight;             /**< straight wires across the circle pass no box */
 };
 
-/** Compute the layout. TRYST_E_NOMEM. */
+/** Compute the layout. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layout);
 void svg_layout_close(struct svg_layout *layout);
 
@@ -61,7 +61,7 @@ uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node);
 /** Return the y of comb `comb`'s bar under the panel of machine `machine`. */
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb);
 /** Return the x at which a wire from `node` to `above` passes the NUMA node between them;
- *  NAN where there is none. */
+ *  NAN where no such node is between them. */
 double svg_lane_x(const struct svg_layout *layout, uint32_t node, uint32_t above);
 /** Return the box of a node; for a node without a box, that of its parent. */
 struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node);

@@ -80,7 +80,7 @@ static double lowest_place(struct svg_layout *layout, double y)
     return x;
 }
 
-/* Return the middle of the nodes below a switch; `other` for none. */
+/* Return the mean x of the nodes below a switch; `other` if there are none. */
 static double middle_below(const struct svg_layout *layout, uint32_t node, double other)
 {
     const struct graph *graph = layout->graph;
@@ -242,8 +242,8 @@ static bool grid_holds(const struct svg_layout *layout, uint32_t columns)
     return any;
 }
 
-/* Return the columns of the squarest grid that holds all links in rows and columns; 0 for
- * none. */
+/* Return the number of columns of the squarest grid that has all links in its rows and
+ * columns; 0 if there is none. */
 static uint32_t columns_find(const struct svg_layout *layout)
 {
     uint32_t found = 0;
@@ -352,7 +352,7 @@ static struct svg_curve hung_wire(const struct svg_layout *layout, uint32_t leaf
 
 /* ---- circle ------------------------------------------------------------------------ */
 
-/* Return the part of the circle that a node and its leaves take. */
+/* Return the length along the circle that a node and its leaves take. */
 static double room_of(const struct svg_layout *layout, uint32_t node)
 {
     return fmax(box_of(layout, node, 0, 0).w * 2.2,

@@ -26,7 +26,8 @@ struct svg_curve {
     double ax, ay, cx, cy, bx, by;
 };
 
-/** Place all nodes: in layers, on a grid or on a circle. TRYST_E_NOMEM. */
+/** Place all nodes: in layers, on a grid or on a circle. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status svg_network_place(struct svg_layout *layout);
 
 /** Return the curve of a wire; `turn` is the number of earlier wires between the same two

@@ -19,7 +19,7 @@ struct drawing {
     const uint32_t *parent;
     uint32_t ranks_count;
     double radius, next_x;
-    double x[SVG_TREE_RANKS], y[SVG_TREE_RANKS]; /* by position */
+    double x[SVG_TREE_RANKS], y[SVG_TREE_RANKS]; /* by position in the group */
     uint32_t depth;
 };
 

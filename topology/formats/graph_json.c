@@ -31,7 +31,7 @@
 struct reader {
     const struct source *source;
     struct graph *graph;
-    struct json_step path[STEPS_MAX]; /* to the current value */
+    struct json_step path[STEPS_MAX]; /* from the root to the current value */
     size_t path_count;
 };
 

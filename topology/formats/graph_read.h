@@ -25,7 +25,7 @@ enum graph_format {
     GRAPH_HWLOC_XML, /**< hwloc's, written by lstopo x.xml */
     GRAPH_NCCL_XML,  /**< NCCL's, written to NCCL_TOPO_DUMP_FILE */
     GRAPH_SYNTHETIC, /**< "node:4 gpu:8 nvlink:450GB nic:2x50GB" (reading only) */
-    GRAPH_TEXT,      /**< a tree and a matrix for people (writing only, as DOT and SVG) */
+    GRAPH_TEXT, /**< a tree and a matrix for people (writing only, like DOT and SVG) */
     GRAPH_DOT,
     GRAPH_SVG,
     GRAPH_FORMATS

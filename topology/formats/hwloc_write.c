@@ -3,11 +3,11 @@
  * Write a graph of one machine as hwloc's XML, version 2 (lstopo -i reads it);
  * hwloc_xml.c reads it back.
  *
- * hwloc has packages, NUMA nodes, processors, bridges and PCI devices with the speed of
- * their link. NVLinks, C2C, networks, ranks and the origins of numbers are left out; the
- * dump (JSON) has all. Where the graph lists no processors, each NUMA node gets one.
- * hwloc requires a host bridge above each PCI device, so devices directly in a package
- * get an invented one.
+ * hwloc's XML has packages, NUMA nodes, processors, bridges and PCI devices with the
+ * speed of their link. NVLinks, C2C, networks, ranks and the origins of numbers are left
+ * out; the dump (JSON) has all. Where the graph lists no processors, each NUMA node gets
+ * one. hwloc requires a host bridge above each PCI device, so devices directly in a
+ * package get an invented one.
  */
 #include "hwloc_write.h"
 
@@ -59,8 +59,8 @@ static void set_write(struct writer *writer, const char *name,
     text_add(writer->text, "\"");
 }
 
-/* Return the position of a NUMA node among all NUMA nodes: it replaces an unknown system
- * number, and numbers the node's processor where the graph lists none. */
+/* Return the position of a NUMA node among all NUMA nodes. The position replaces an
+ * unknown system number, and numbers the node's processor where the graph lists none. */
 static uint32_t numa_order(const struct graph *graph, uint32_t node)
 {
     uint32_t order = 0;
@@ -98,7 +98,7 @@ static void sets_of(const struct graph *graph, uint32_t outer, struct index_set 
     }
 }
 
-/* Begin an object that has sets. */
+/* Begin an object with its sets of processors and NUMA nodes. */
 static void object_begin(struct writer *writer, unsigned depth, const char *type,
                          uint32_t os_index, uint32_t node)
 {
@@ -204,8 +204,8 @@ static void switch_write(struct writer *writer, uint32_t node, unsigned depth,
     object_end(writer, depth);
 }
 
-/* Begin a host bridge: named as "hostbridge:0000:16", or invented where `name` is NULL or
- * has another form. */
+/* Begin a host bridge with the bus in `name` ("hostbridge:0000:16"), or with an invented
+ * bus if `name` is NULL or has another form. */
 static void host_bridge_begin(struct writer *writer, unsigned depth, const char *name)
 {
     const char *address = name ? strchr(name, ':') : NULL;

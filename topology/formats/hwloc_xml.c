@@ -63,7 +63,7 @@ static const char *info_of(const struct xml_node *node, const char *name)
     return NULL;
 }
 
-/* Copy `text`; *kept_p is NULL for NULL or "". False: out of memory. */
+/* Copy `text`; *kept_p is NULL for NULL or "". Returns false if out of memory. */
 static bool keep(struct reader *reader, const char *text, const char **kept_p)
 {
     *kept_p = text && *text ? machine_string(&reader->machine, text) : NULL;
@@ -98,7 +98,8 @@ static tryst_status set_read(const struct reader *reader, const struct xml_node 
                   name, text, INDEX_SET_MAX);
 }
 
-/* Read the processors as "0-3,8"; "" for an empty set, NULL where the file has none. */
+/* Read the processors into a list ("0-3,8"): "" for an empty set, NULL if `node` has no
+ * set. */
 static tryst_status cpus_read(struct reader *reader, const struct xml_node *node,
                               const char **cpus_p)
 {
@@ -212,7 +213,7 @@ static struct pci_id id_read(const struct xml_node *node)
 }
 
 enum osdev {
-    OSDEV_OTHER, /* or no OS device */
+    OSDEV_OTHER, /* another OS device, or none */
     OSDEV_NETWORK,
     OSDEV_OPENFABRICS,
     OSDEV_COPROCESSOR,

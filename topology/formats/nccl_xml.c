@@ -90,7 +90,7 @@ __attribute__((format(printf, 4, 5))) static tryst_status element_skip(
 
 /* Read a whole number as NCCL does, which ignores the text after the number ("16x" is
  * 16). *number_p is unchanged where the attribute is missing, empty, or not a number from
- * `min` to `max`; the latter is listed as skipped. */
+ * `min` to `max`; a value that is no such number is listed as skipped. */
 static tryst_status whole_read(struct reader *reader, const struct xml_node *node,
                                const char *name, long min, long max, long *number_p)
 {
@@ -187,7 +187,8 @@ static tryst_status processor_add(struct reader *reader, const struct xml_node *
 
 /* ---- devices ----------------------------------------------------------------------- */
 
-/* Return the first element called `name` from `node` on; NULL for none. */
+/* Return the first element called `name` among `node` and its next siblings; NULL for
+ * none. */
 static const struct xml_node *named_from(const struct xml_node *node, const char *name)
 {
     while (node && !name_is(node, name))
@@ -466,7 +467,7 @@ enum nvlink_end { NVLINK_GPU, NVLINK_SWITCH, NVLINK_PACKAGE };
 static enum nvlink_end nvlink_end_of(const struct machine *machine, const char *class,
                                      uint32_t to)
 {
-    if (!class || !*class) /* "fffffff:ffff:ff": an NVSwitch behind a hypervisor */
+    if (!class || !*class) /* target "fffffff:ffff:ff": an NVSwitch behind a hypervisor */
         return to != MACHINE_NONE && machine->pci[to].kind == PCI_GPU ? NVLINK_GPU
                                                                       : NVLINK_SWITCH;
     return class_of(class) >> 8 == 0x03         ? NVLINK_GPU
@@ -518,7 +519,7 @@ static tryst_status c2c_read(struct reader *reader, const struct xml_node *node,
     if (!c2c)
         return source_no_memory(reader->source);
     c2c->gpu = gpu;
-    if (bw > 0 && count > 0) /* MB/s of each link */
+    if (bw > 0 && count > 0) /* `bw` is in MB/s, of each link */
         c2c->bytes_per_s =
             (struct graph_number){(double)bw * (double)count * 1e6, ORIGIN_IMPORTED};
     return TRYST_OK;

@@ -160,7 +160,7 @@ static tryst_status nic_read(struct reader *reader)
     return status == TRYST_OK ? rate_read(reader, &reader->recipe.nic) : status;
 }
 
-/* Read "5x16". */
+/* Read "5x16": generation and lanes of the PCIe links. */
 static tryst_status pcie_read(struct reader *reader)
 {
     uint32_t generation, lanes;

@@ -9,8 +9,8 @@
 #include "topology/base/graph.h"
 
 /** Detect this machine; the graph is sealed. Ranks: one at each GPU; without GPUs one at
- *  each NUMA node with cores; else one. Unreported numbers are unknown. TRYST_E_NOMEM,
- *  TRYST_E_SYSTEM. */
+ *  each NUMA node with cores; else one. Unreported numbers are unknown. Returns TRYST_OK,
+ *  TRYST_E_NOMEM, TRYST_E_SYSTEM, or TRYST_E_INVALID if the graph rejects a part. */
 tryst_status graph_detect(struct err *err, struct graph **graph_p);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "machine.h"
 
-/** Fill `machine`. TRYST_E_UNSUPPORTED: libhwloc is missing or too old, and `machine` is
- *  unchanged. TRYST_E_NOMEM, TRYST_E_SYSTEM. */
+/** Fill `machine`. Returns TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM, or
+ *  TRYST_E_UNSUPPORTED with `machine` unchanged if libhwloc is missing or too old. */
 tryst_status detect_hwloc(struct err *err, struct machine *machine);
 
 #endif

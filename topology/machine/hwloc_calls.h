@@ -33,7 +33,8 @@ struct hwloc_calls {
 #undef HWLOC_MEMBER
 };
 
-/** Return the functions. TRYST_E_UNSUPPORTED with the reason. Threads: any. */
+/** Set *calls_p to the functions. Returns TRYST_OK, or TRYST_E_UNSUPPORTED with the
+ *  reason in `err`. Threads: any. */
 tryst_status hwloc_calls_get(struct err *err, const struct hwloc_calls **calls_p);
 
 #endif

@@ -15,7 +15,7 @@ bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
                          hwloc_topology_t *topology_p);
 
 /** Fill the empty `machine` from a loaded topology; numbers get `origin`.
- *  TRYST_E_NOMEM. */
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
                                 hwloc_topology_t topology, enum graph_origin origin,
                                 struct machine *machine);

@@ -10,8 +10,8 @@
 
 #define SKIP_BYTES 256 /* longer reasons are cut */
 
-/* Make room for one more item in the array at `items_p`, which has `count`: arrays double
- * at powers of two. */
+/* Make room for one more item in the array at `items_p`, which has `count` items. Arrays
+ * double at powers of two. */
 static bool room_make(void *items_p, uint32_t count, size_t item_bytes)
 {
     size_t room = count;

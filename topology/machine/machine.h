@@ -23,9 +23,9 @@ struct machine_package {
 
 struct machine_numa {
     uint32_t os_index;
-    uint32_t package; /**< MACHINE_NONE: of the whole machine */
+    uint32_t package; /**< index; MACHINE_NONE: of the whole machine */
     const char *cpus; /**< NULL: unknown; "": no cores, as of a GPU's memory */
-    /** Of this node's memory, from this node's cores. */
+    /** From this node's cores to this node's memory. */
     struct graph_number bytes_per_s, latency_ns;
 };
 
@@ -49,10 +49,10 @@ struct machine_pci {
     const char *name;    /**< a NIC's ("mlx5_0"); NULL: the builder chooses */
     const char *label;   /**< a model; NULL: unknown */
     uint16_t generation, width;      /**< 0: unknown */
-    struct graph_number bytes_per_s; /**< unknown: the table's, by generation and width */
-    uint32_t os_index;               /**< a GPU's number; GRAPH_NONE: by order */
-    uint32_t rank;                   /**< a GPU's rank number, or GRAPH_NONE */
-    uint32_t node;                   /**< the node in the graph, set by the builder */
+    struct graph_number bytes_per_s; /**< if unknown, that of link_table.h */
+    uint32_t os_index; /**< a GPU's number; GRAPH_NONE: the builder counts */
+    uint32_t rank;     /**< a GPU's rank number; GRAPH_NONE: none */
+    uint32_t node;     /**< the node in the graph, set by the builder */
 };
 
 /** NVLinks from a GPU: `count` parallel links, each with both directions. */
@@ -64,7 +64,8 @@ struct machine_nvlink {
     bool to_package;
     uint32_t package; /**< if to_package: index; MACHINE_NONE: the package of `from` */
     uint16_t generation, count;
-    struct graph_number bytes_per_s; /**< of all `count` links; unknown: the table's */
+    /** of all `count` links; if unknown, that of link_table.h */
+    struct graph_number bytes_per_s;
 };
 
 struct machine_c2c {
@@ -97,7 +98,8 @@ struct machine {
     struct machine_skip *skips;
     uint32_t packages_count, numas_count, pci_count, nvlinks_count, c2cs_count,
         ports_count, skips_count;
-    struct graph_number upi; /**< between any two packages; unknown: the table's */
+    /** between any two packages; if unknown, that of link_table.h */
+    struct graph_number upi;
     char **strings;
     uint32_t strings_count;
 };

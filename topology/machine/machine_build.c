@@ -25,7 +25,7 @@ struct builder {
     const struct machine_build *build;
     struct err *err;
     uint32_t top;             /* the machine's node */
-    uint32_t *package, *numa; /* nodes by index */
+    uint32_t *package, *numa; /* by index: the part's node */
     /* by PCI device: the number of children that lead to a GPU or a NIC */
     uint32_t *useful;
     uint32_t nv_switch;
@@ -83,7 +83,7 @@ static tryst_status wire_add(struct builder *builder, uint32_t from, uint32_t to
     return graph_wire_add(builder->graph, &link, builder->err);
 }
 
-/* Return the number, or the table's where the number is unknown. */
+/* Return `number`; if it is unknown, `table`, a value of link_table.h. */
 static struct graph_number known_or(struct graph_number number, double table)
 {
     return number.value == GRAPH_UNKNOWN ? table_number(table) : number;
@@ -124,7 +124,8 @@ static tryst_status upi_build(struct builder *builder)
     return status;
 }
 
-/* Connect a NUMA node to its package; one of the whole machine to all packages. */
+/* Connect a NUMA node to its package; a NUMA node of the whole machine to all
+ * packages. */
 static tryst_status memory_wires_build(struct builder *builder, uint32_t number)
 {
     const struct machine *machine = builder->machine;
@@ -167,8 +168,7 @@ static bool is_bridge(const struct machine_pci *pci)
     return pci->kind == PCI_HOST_BRIDGE || pci->kind == PCI_BRIDGE;
 }
 
-/* Count useful children; children come after their parents, so one pass from the end
- * suffices. */
+/* Fill `useful`; children come after their parents, so one pass from the end suffices. */
 static void useful_count(struct builder *builder)
 {
     const struct machine *machine = builder->machine;
@@ -186,7 +186,8 @@ static uint16_t smaller_known(uint16_t a, uint16_t b)
     return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* Join a device's link with that of an omitted bridge above. */
+/* Lower the numbers of a device's link to those of an omitted bridge above, where these
+ * are smaller. */
 static void link_join(struct machine_pci *pci, const struct machine_pci *bridge)
 {
     pci->generation = smaller_known(pci->generation, bridge->generation);
@@ -227,7 +228,7 @@ static tryst_status pci_link(struct builder *builder, const struct machine_pci *
     return graph_wire_add(builder->graph, &link, builder->err);
 }
 
-/* Attach a node to its package, without a wire; one of the whole machine to all
+/* Attach a node to its package, without a wire; a node without a package to all
  * packages. */
 static tryst_status hub_wire_add(struct builder *builder, uint32_t node, uint32_t package)
 {

@@ -10,7 +10,8 @@
 /** The builder's names, and what the builder adds to the machine. */
 struct machine_build {
     const char *prefix; /**< precedes every name: "" for a single machine, "node3/" */
-    /** Add one at each GPU; without GPUs one at each NUMA node with cores; else one. */
+    /** Add ranks: one at each GPU; without GPUs one at each NUMA node with cores; else
+     *  one. */
     bool ranks;
     /** A node to which all ports lead; GRAPH_NONE: each port gets its own network. */
     uint32_t network;

@@ -59,7 +59,7 @@ tryst_status nvml_link_add(struct machine *machine, uint32_t gpu, const char *fa
                    ? TRYST_OK
                    : TRYST_E_NOMEM;
     if (to != MACHINE_NONE && to < gpu)
-        return TRYST_OK; /* the lower end adds a wire of two directions */
+        return TRYST_OK; /* the GPU with the lower index adds both directions */
     struct machine_nvlink more = {.from = gpu,
                                   .to = to,
                                   .generation = (uint16_t)generation,

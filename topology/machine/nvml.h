@@ -7,7 +7,8 @@
 #include "machine.h"
 
 /** Add models and NVLinks to the machine's GPUs, matched by PCI address. NVLinks stay
- *  unknown without the library or after an error of the library. TRYST_E_NOMEM. */
+ *  unknown without the library or after an error of the library. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status nvml_fill(struct machine *machine);
 
 /** Add one NVLink from `gpu`; a link between two GPUs is added only by the call for the

@@ -60,7 +60,7 @@ static tryst_status package_of(const char *root, struct machine *machine,
     return TRYST_OK;
 }
 
-/* Add NUMA node `os_index`, unless it has no folder. */
+/* Add NUMA node `os_index` if it has a folder. */
 static tryst_status numa_read(const char *root, struct machine *machine,
                               uint32_t os_index)
 {
@@ -118,7 +118,8 @@ static uint32_t numa_of(const char *root, const struct machine *machine,
     return machine->numas_count == 1 ? 0 : MACHINE_NONE;
 }
 
-/* Find a folder's first entry in alphabetic order, without dot files; false for none. */
+/* Find a folder's first entry in alphabetic order, without dot files. Returns false if
+ * there is none. */
 static bool folder_first(const char *path, char *name, size_t bytes)
 {
     DIR *folder = fd_folder_open(path);

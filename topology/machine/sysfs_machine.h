@@ -9,7 +9,8 @@
 
 #include "machine.h"
 
-/** Read packages, NUMA nodes, GPUs and NICs with their bridges. TRYST_E_NOMEM. */
+/** Read packages, NUMA nodes, GPUs and NICs with their bridges. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status sysfs_machine_read(const char *root, struct machine *machine);
 
 #endif

@@ -27,7 +27,7 @@ struct netif {
     uint32_t index;
     int family;                      /**< AF_INET or AF_INET6 */
     struct sockaddr_storage address; /**< port 0; a link-local address has its scope id */
-    uint32_t prefix_bits;            /**< 24 for a /24 */
+    uint32_t prefix_bits;            /**< length of the network's prefix: 24 for a /24 */
     uint32_t mtu;                    /**< bytes */
     uint64_t speed_bits_per_s;       /**< from the driver; 0: unknown */
     uint32_t default_metric;         /**< of the default route; NETIF_NO_DEFAULT: none */

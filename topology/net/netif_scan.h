@@ -31,11 +31,11 @@ struct netif_scan {
 
 /** Add one message to the struct netif_scan `scan`: RTM_NEWLINK, RTM_NEWADDR,
  *  RTM_NEWROUTE; other and malformed messages are ignored. A netlink_fn.
- *  TRYST_E_NOMEM. */
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status netif_scan_message(void *scan, const struct nlmsghdr *message);
 
 /** Build the list. An address without a link in the table is left out.
- *  TRYST_E_NOMEM. */
+ *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status netif_scan_list(struct netif_scan *scan, struct netif_list **list_p);
 
 void netif_scan_wipe(struct netif_scan *scan);

@@ -5,8 +5,8 @@
 #include "core/memory/alloc.h"
 #include "topology/base/path.h"
 
-/* Return the nearest NIC to a node, except over a network; of several equally near,
- * number `turn` modulo their count. */
+/* Return the nearest NIC to a node, except over a network; of several equally near NICs,
+ * number `turn` modulo their count. GRAPH_NONE: there is none. */
 static uint32_t nic_choose(const struct graph *graph, const struct path *paths,
                            uint32_t turn)
 {
@@ -26,8 +26,8 @@ static uint32_t nic_choose(const struct graph *graph, const struct path *paths,
     return GRAPH_NONE;
 }
 
-/* Read the processors of the innermost node around a device that has any. False for
- * none. */
+/* Read the processors of the innermost node around a device that lists processors.
+ * Returns false if no node does, or its list is malformed. */
 static bool cpus_near(const struct graph *graph, uint32_t node, struct index_set *cpus_p)
 {
     while (node != GRAPH_NONE && !graph->nodes[node].cpus)
@@ -35,8 +35,8 @@ static bool cpus_near(const struct graph *graph, uint32_t node, struct index_set
     return node != GRAPH_NONE && index_set_parse(graph->nodes[node].cpus, cpus_p);
 }
 
-/* Choose the processors near `node` that the process may use; false for fewer than
- * two. */
+/* Choose the processors near `node` that the process may use. Returns false if these are
+ * fewer than two. */
 static bool cpus_choose(const struct graph *graph, uint32_t node,
                         const struct index_set *given, struct index_set *cpus_p)
 {
@@ -44,7 +44,7 @@ static bool cpus_choose(const struct graph *graph, uint32_t node,
     if (node == GRAPH_NONE || !cpus_near(graph, node, &near))
         return false;
     index_set_meet(&near, given);
-    if (index_set_count(&near) < 2) /* a single one would be the rank's own */
+    if (index_set_count(&near) < 2) /* a single processor would be the rank's own */
         return false;
     *cpus_p = near;
     return true;

@@ -17,7 +17,7 @@ struct bind_choice {
 
 /** Choose processors near the nearest NIC of the rank number `rank`; of several equally
  *  near NICs, number `rank` modulo their count is taken. `given` are the processors that
- *  the process may use. The graph is sealed. TRYST_E_NOMEM. */
+ *  the process may use. The graph is sealed. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status bind_decide(const struct graph *graph, uint32_t rank,
                          const struct index_set *given, struct bind_choice *choice_p);
 

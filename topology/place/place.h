@@ -32,7 +32,8 @@ struct place_request {
     uint32_t pairs_count;
 };
 
-/** The links of one kind and width, and the summed weight of the pairs that use them. */
+/** The links of one kind and bandwidth, and the summed weight of the pairs that use
+ *  them. */
 struct place_links {
     struct path path; /**< one of them; hops GRAPH_NONE: no path, or unknown */
     uint32_t chosen;  /**< weight in this arrangement */
@@ -47,7 +48,8 @@ struct place {
     bool in_order;          /**< the devices are used in their own order */
 };
 
-/** Compute the arrangement; the caller frees it by place_drop. TRYST_E_NOMEM. */
+/** Compute the arrangement; the caller frees it by place_drop. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status place_decide(const struct place_request *ask, struct place *place_p);
 void place_drop(struct place *place);
 

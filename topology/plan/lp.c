@@ -69,7 +69,7 @@ static struct {
 
 struct lp {
     void *model;
-    uint32_t rows, groups, columns; /* columns: those that Clp has, without T */
+    uint32_t rows, groups, columns; /* columns: number that Clp has, without T */
     struct {
         uint32_t count, values_count;
         size_t room, values_room;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The restricted master: min T over the shares x ≥ 0 of columns, where
+ * The restricted master problem of column generation: min T over the shares x ≥ 0 of
+ * columns, where
  *
  *     for each row r:    sum of value[c][r] × x[c]  ≤  T
  *     for each group g:  sum of x[c], c in g        =  1

@@ -92,7 +92,7 @@ struct plan_step {
 struct plan {
     struct arrays arrays; /**< memory of all arrays below and of the trees */
     enum plan_op op;
-    uint32_t ranks_count, trees_count, links_count; /**< links: the overlay's */
+    uint32_t ranks_count, trees_count, links_count; /**< links: those of the overlay */
     struct plan_tree *trees;
     uint32_t *links; /**< by overlay link: its number in the graph */
     double *load;    /**< by overlay link: bytes per byte of the tensor */

@@ -172,7 +172,7 @@ static void change_add(struct mwu *mwu, const struct plan_column *column, double
 }
 
 /* Return the slope at `step` of mu × the sum of the weights, which is least where the
- * smooth time is; its second derivative in `*curve_p`. */
+ * smooth time is least. `*curve_p` is the second derivative. */
 static double slope_at(const struct mwu *mwu, double step, double *curve_p)
 {
     double slope = 0, curve = 0;
@@ -371,7 +371,7 @@ static bool good_enough(const struct mwu *mwu, const struct plan_mwu_params *par
     return mwu->best_time - mwu->work->bound <= params->gap * mwu->best_time;
 }
 
-/* Halve mu if little gain is left at this mu; with mu_by_gap let it follow the gap, too,
+/* Halve mu if little gain is left at this mu; with mu_by_gap let mu follow the gap, too,
  * unless the bound has risen above its first value, `bound`. */
 static void mu_shrink(struct mwu *mwu, const struct plan_mwu_params *params, double gain,
                       double bound)

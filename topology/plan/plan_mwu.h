@@ -13,8 +13,8 @@ struct plan_mwu_params {
     bool mu_by_gap;
 };
 
-/** Improve the columns' shares; start from those that they have, and from one tree for
- *  each group without a share. Leaves the best shares found. Returns TRYST_OK or
+/** Improve the columns' shares. Start from their present shares and, for each group
+ *  without a share, from one tree. Leaves the best shares found. Returns TRYST_OK or
  *  TRYST_E_NOMEM. */
 tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params);
 

@@ -2,13 +2,13 @@
 /*
  * Few, shallow trees, built greedily instead of solved for.
  *
- * One idea: an optimal plan uses only trees that are cheapest at the prices which prove
- * the bound. Many trees are, so the shallow ones are chosen. K trees of equal shares are
- * grown one after the other, each from the rank with the most spare capacity. Of equally
- * cheap edges, the one from the shallowest parent with room for a child is taken, and of
- * equal children the one with the most room. A rank's room is the spare capacity of the
- * link that all its edges share, less what the rank needs as a leaf of the later trees. K
- * rises until the time of K trees is at most `time_enough`.
+ * One idea: an optimal plan uses only trees that are cheapest at the prices that prove
+ * the bound. Many trees are cheapest, so the shallow ones are chosen. K trees of equal
+ * shares are grown one after the other, each from the rank with the most spare capacity.
+ * Of equally cheap edges, the one from the shallowest parent with room for a child is
+ * taken, and of equal children the one with the most room. A rank's room is the spare
+ * capacity of the link that all its edges share, less what the rank needs as a leaf of
+ * the later trees. K rises until the time of K trees is at most `time_enough`.
  * Invariant: the heuristics affect quality only: each result is a tree, and its time is
  * computed as for any other tree.
  */
@@ -35,7 +35,7 @@
 /* Edges examined in all: about a second; counted, so that plans repeat. */
 #define EDGE_WORK 2e8
 
-/* The link that all edges of a rank share, one way. */
+/* The link that all edges of a rank share, in one direction. */
 struct access {
     uint32_t row;
     double value; /* load of the row by one unit over an edge; 0: the link is missing */
@@ -50,12 +50,12 @@ struct seed {
     double *cost, *strain;
     double *used;           /* by row: load of the set's trees */
     double *row_price;      /* scratch by row */
-    double time, work_left; /* target; edges that may still be examined */
+    double time, work_left; /* time to reach; edges that may still be examined */
     /* By rank: parent in the tree; depth (NONE: not in the tree yet); best parent for a
      * rank that is not in the tree, or NONE. */
     uint32_t *parent, *depth, *best;
     uint32_t *open, open_count; /* ranks in the tree with room for a child */
-    double *room; /* by rank: children that it may still take in this tree */
+    double *room; /* by rank: children that the rank may still take in this tree */
     double tie;   /* costs that differ by less count as equal */
     double level; /* strain of one level of depth */
 };

@@ -4,9 +4,9 @@
  *
  * One idea: a solver ignores depth, so most trees are deeper than the links require. The
  * deepest tree loses a level: each rank at its bottom, or an ancestor of it, moves to a
- * parent nearer to the root. Of such parents the one is chosen that leaves the busiest
- * link of the move least busy; no link may take longer than `limit`. If one rank of the
- * bottom cannot move, the tree is restored.
+ * parent nearer to the root. Of such parents, the chosen one leaves the busiest link of
+ * the move least busy; no link may take longer than `limit`. If one rank of the bottom
+ * cannot move, the tree is restored.
  * Invariants: shares do not change. No link's time rises above `limit`. Each lost level
  * lowers a tree's depth, so the loop ends. A move replaces one edge of an in-tree, of an
  * out-tree, or of both where both halves are one tree, so all operations are treated
@@ -44,7 +44,8 @@ struct lifting {
     double limit, work_left;
     double *used;        /* by link: an upper bound of its time, scaled as rows are */
     double *used_before; /* `used` before this level, to restore */
-    /* By link: change in bytes without the old edge; and with the new edge instead. */
+    /* By link: change in bytes if the old edge is removed; if the new edge replaces the
+     * old one. */
     double *without, *moved;
     /* By rank: the parents before this level, to restore; depths. */
     uint32_t *parent_before, *depth;

@@ -33,7 +33,7 @@ struct plan_column {
     uint32_t *down, *up;
     uint64_t hash;     /**< of root and parents */
     double share;      /**< in the current solution */
-    double share_kept; /**< in the best solution so far; of plan_mwu.c */
+    double share_kept; /**< in the best solution so far; used by plan_mwu.c */
 };
 
 struct plan_work {

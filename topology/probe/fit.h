@@ -43,7 +43,7 @@ struct fit_samples {
 };
 
 struct fit_report {
-    uint32_t groups;           /**< sets of ranks behind a wire that they share */
+    uint32_t groups;           /**< number of sets of ranks that share a wire */
     bool mesh;                 /**< the graph has a wire for each pair */
     uint32_t flows, explained; /**< flows of all rounds; flows that cross a full cut */
 };

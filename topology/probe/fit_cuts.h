@@ -11,8 +11,8 @@
  *  the rates of one round vary by as much. */
 #define FIT_FULL 0.88
 
-/** Groups are sets of ranks by bits. Rank 0 is in no group, since a set and its
- *  complement share one wire. */
+/** Groups are sets of ranks, with a bit for each rank. Rank 0 is in no group, since a set
+ *  and its complement share one wire. */
 struct fit_cuts {
     uint64_t groups[FIT_RANKS_MAX];
     uint32_t groups_count;

@@ -183,8 +183,8 @@ struct reading {
 
 #define WRONG(reading, ...) err_set((reading)->err, TRYST_E_INVALID, __VA_ARGS__)
 
-/* True if the value is a whole number ≥ `least` and < `below`; writes it to
- * `*number_p`. */
+/* True if the value is a whole number ≥ `least` and < `below`. Writes `*number_p` in any
+ * case: 0 for a value that is no integer. */
 static bool whole_get(const json_t *value, int64_t least, uint64_t below,
                       int64_t *number_p)
 {

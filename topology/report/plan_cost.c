@@ -28,9 +28,10 @@ struct costing {
     uint32_t n;
     double bytes;
     double slice_bytes;
-    struct tree_overheads overheads; /* of steps; trees have none here */
-    double gamma_most;               /* the slowest rank's seconds to sum a byte */
-    /* By member: parent in the shape; the node that its only link leads to. */
+    /* of steps; here trees are priced without overheads */
+    struct tree_overheads overheads;
+    double gamma_most; /* the slowest rank's seconds to sum a byte */
+    /* By member: parent in the shape; the node that the member is near (overlay_near). */
     uint32_t *parent, *next_to;
     uint32_t *order; /* members in the ring's order: near ones follow each other */
     uint32_t first;  /* position in `order` where halving-doubling begins */
@@ -230,8 +231,8 @@ static void ring_add(struct costing *costing, struct cost_table *table)
     shape_add(table, &cost);
 }
 
-/* Add the step in which `folded` ranks send their tensors to their partners, or get the
- * result `back`. */
+/* Add the step in which `folded` ranks send their tensors to their partners, or, with
+ * `back`, receive the result. */
 static void fold_add(struct costing *costing, uint32_t folded, bool back,
                      struct cost_shape *cost)
 {

@@ -36,7 +36,7 @@ struct cost_shape {
      *  "halving-doubling" */
     const char *name;
     bool rooted;   /**< the shape is a tree, or the plan */
-    uint32_t root; /**< the tree's root: a member */
+    uint32_t root; /**< position of the tree's root in the group */
     double latency_s, move_s, sum_s, fill_s;
 };
 
@@ -48,7 +48,7 @@ struct cost_table {
     struct sum_rate sums; /**< result: the slowest rank's rate */
     /** Result: number of shapes, the fastest one's number. */
     uint32_t shapes_count, wins;
-    bool latency_unknown; /**< result: some link's latency is unknown, it counts as 0 */
+    bool latency_unknown; /**< result: some link's latency is unknown and counts as 0 */
     struct cost_shape shapes[COST_SHAPES_MAX];
 };
 

@@ -319,8 +319,8 @@ static bool move_try(struct ring *ring, uint32_t first, uint32_t last, uint32_t 
     return true;
 }
 
-/* Try all moves and reversals of segments that begin at position `first`, until one is
- * better. */
+/* Try all moves and reversals of segments that begin at position `first`, until one
+ * improves the order. Returns true if one did. */
 static bool moves_from(struct ring *ring, uint32_t first, struct merit *merit,
                        double *left)
 {

@@ -442,7 +442,8 @@ static tryst_status all_check(struct verify *verify)
             number_member_read(verify->root, "", "time_s_per_gbit", verify->err, &time);
     if (status != TRYST_OK)
         return status;
-    overlay_costs(verify->overlay, verify->price, verify->cost); /* which edges exist */
+    /* the costs are finite for edges that exist */
+    overlay_costs(verify->overlay, verify->price, verify->cost);
     status = trees_check(verify, time);
     if (status == TRYST_OK)
         status = links_check(verify);

@@ -90,7 +90,7 @@ static void places_make(struct overlay_private *own, double *sorted)
     }
 }
 
-/* Return the member at a node, or GRAPH_NONE. */
+/* Return the member at a node; GRAPH_NONE: the node is not a member. */
 static uint32_t node_member(const struct overlay_private *own, uint32_t node)
 {
     uint32_t rank = graph_rank_of(own->graph, node);

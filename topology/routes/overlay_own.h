@@ -89,7 +89,7 @@ struct overlay_private {
     struct arrays arrays; /**< memory of all arrays below and of the origins' arrays */
     const struct graph *graph;
     uint32_t *members;   /**< member → rank number */
-    uint32_t *member_of; /**< rank number → member, or GRAPH_NONE */
+    uint32_t *member_of; /**< rank number → member; GRAPH_NONE: not in the group */
     uint32_t *place;     /**< by graph link: place of its bandwidth */
     uint32_t inner_count;
     uint32_t *inner_of; /**< graph node → inner number; GRAPH_NONE: a rank */
@@ -97,7 +97,7 @@ struct overlay_private {
     uint32_t places_count;
     /** By member: the live links that end there are into_link[into_from[member]] … */
     uint32_t *into_from, *into_link;
-    uint32_t *slot;      /**< graph link → overlay link, or GRAPH_NONE */
+    uint32_t *slot; /**< graph link → overlay link; GRAPH_NONE: not in the overlay */
     uint32_t *origin_of; /**< by member: number of its origin */
     /** By member: the link to its origin; GRAPH_NONE: the member itself is the origin. */
     uint32_t *up;
@@ -108,7 +108,7 @@ struct overlay_private {
     struct given *givens; /**< sorted by from, then to */
     struct given_link *given_links;
     uint32_t givens_count, given_links_count;
-    double *link_price;  /**< scratch: by graph link; 0 for links of infinite bandwidth */
+    double *link_price;  /**< scratch: price by graph link; 0 for infinite bandwidth */
     double *node_cost;   /**< scratch: by inner node */
     double *node_flow;   /**< scratch: by inner node, all 0 between calls */
     double *node_counts; /**< scratch: by inner node, for classes without kept counts */

@@ -35,7 +35,7 @@ enum order { BY_RANK, BY_TREE, BY_RATE, ORDERS };
 
 struct making {
     struct candidates *candidates;
-    uint32_t n, root; /* ranks; the operation's root, GRAPH_NONE: any */
+    uint32_t n, root; /* number of ranks; the operation's root, GRAPH_NONE: any rank */
     uint32_t *order[ORDERS];
     uint32_t orders;   /* the first `orders` of `order` are distinct */
     uint32_t *rotated; /* scratch by rank */
@@ -473,8 +473,8 @@ static bool pair_make(struct making *making, const uint32_t *order,
     return true;
 }
 
-/* Make `count` pairs over one order, each over another rotation. Returns how many trees
- * were made. */
+/* Make `count` pairs over one order, each over a different rotation. Returns how many
+ * trees were made. */
 static uint32_t pairs_make(struct making *making, const uint32_t *order, uint32_t count,
                            struct plan_tree *trees)
 {

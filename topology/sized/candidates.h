@@ -13,12 +13,13 @@ struct candidate {
 };
 
 struct candidates {
-    struct overlay *overlay; /**< the caller's */
-    const struct plan *plan; /**< the caller's, of an operation with one root */
+    struct overlay *overlay; /**< set by the caller */
+    const struct plan *plan; /**< set by the caller; of an operation with one root */
     /** Memory of the sets; the caller may take more from it until candidates_free. */
     struct arrays arrays;
-    struct candidate *sets;          /**< at least one, the simplest first */
-    uint32_t count, room, trees_max; /**< sets; room for sets; the most trees of a set */
+    struct candidate *sets; /**< at least one, the simplest first */
+    /** number of sets; room for sets; most trees of a set */
+    uint32_t count, room, trees_max;
 };
 
 /** Make the sets; the caller sets `overlay` and `plan`, the rest is zero. Returns

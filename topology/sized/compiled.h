@@ -79,7 +79,7 @@ struct compiled_op {
 
 struct compiled_pair {
     uint32_t from, to, latency_ns;
-    uint64_t bytes_per_s;      /**< planned */
+    uint64_t bytes_per_s;      /**< planned rate */
     uint64_t link_bytes_per_s; /**< of the narrowest link of the route; 0: unknown */
 };
 

@@ -33,7 +33,7 @@ struct price {
     double s[PLAN_SIZES];             /* by size: the time with the best slice */
     uint32_t slice_bytes[PLAN_SIZES]; /* by size: the best slice */
     double s_per_byte;                /* the busiest link's time for a byte */
-    uint32_t flows;                   /* of the rank with the most edges */
+    uint32_t flows;                   /* edges of the rank with the most edges */
 };
 
 /* ---- prices ------------------------------------------------------------------------ */
@@ -181,7 +181,8 @@ static double set_time(struct tree_costing *costing, const struct tree_set *set,
                              &overheads);
 }
 
-/* Return the overhead of tree 0's flows if it carries nothing; else 0. */
+/* Return the overhead of tree 0's flows if tree 0 carries nothing, else 0; INFINITY if an
+ * edge of an idle tree 0 has no route. */
 static double idle_time(struct tree_costing *costing, const struct plan_size *size)
 {
     struct tree_set set = {size->trees, 1, false};

@@ -54,7 +54,7 @@ struct plan_sizes {
      *  one. */
     uint32_t ranks_count, count;
     struct plan_size sizes[PLAN_SIZES];
-    double bound_s_per_byte; /**< the plan's */
+    double bound_s_per_byte; /**< of the plan */
     uint64_t digest;         /**< of the plan, sizes, slices, trees and shares */
 };
 

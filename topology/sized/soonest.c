@@ -19,7 +19,7 @@ struct soonest {
     /* By rank: the time at which the rank can send next; INFINITY: the rank has no
      * message, or no receiver is left. */
     double *free_s;
-    bool *reached; /* by rank: has the message, or will */
+    bool *reached; /* by rank: the rank has the message, or will get it */
 };
 
 tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p)

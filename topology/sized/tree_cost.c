@@ -235,7 +235,7 @@ struct tree_cost tree_measure_cost(const struct tree_measure *measure, double by
         const struct tree_pace *pace = &measure->trees[t];
         if (!(pace->part > 0))
             continue;
-        double slices = fmin(slice_bytes / pace->part, bytes); /* Z */
+        double slices = fmin(slice_bytes / pace->part, bytes); /* Z in tree_cost.h */
         double sum_s =
             slices * pace->sum + (bytes - slices) * tree_cost_difference(sums, link);
         cost.latency_s = fmax(cost.latency_s, pace->latency_s);

@@ -35,13 +35,13 @@ struct tree_set {
 /** The rounds of one tree of a set. */
 struct tree_pace {
     double part;      /**< part of the tensor that the tree carries */
-    double latency_s; /**< of the longest path up plus that of the longest path down */
+    double latency_s; /**< of the slowest path up plus that of the slowest path down */
     double move, sum; /**< sums over rounds, in s/byte: busiest link; most sums */
     uint32_t rounds;
 };
 
 struct tree_measure {
-    struct tree_pace *trees; /**< the costing's; valid until the next measurement */
+    struct tree_pace *trees; /**< of the costing; valid until the next measurement */
     uint32_t count;
     double link, sums; /**< of all rounds together, in s/byte: busiest link; most sums */
     double handled;    /**< bytes sent and received by the busiest rank per byte */
