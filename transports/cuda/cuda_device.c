@@ -2,10 +2,10 @@
 /*
  * Devices: their number, properties and primary contexts.
  *
- * Idea: counting the devices costs nothing; a device's context (hundreds of megabytes of
- * its memory) is created when that device is first used. Invariant: devices[i].context is
- * written once, under device_lock, and only read after `retained[i]` was found set
- * (acquire).
+ * Idea: counting devices is cheap and creates no context. A device's context takes
+ * hundreds of megabytes of its memory, and is created when the device is first used.
+ * Invariant: once retained[i] is set, devices[i].context does not change. It is written
+ * under device_lock, and read elsewhere only after retained[i] was found set (acquire).
  */
 #include "cuda_private.h"
 
@@ -15,7 +15,7 @@
 #include "transports/signal_guard.h"
 
 static struct cuda_device devices[CUDA_DEVICES_MAX];
-static _Atomic bool retained[CUDA_DEVICES_MAX]; /* release when a context is set */
+static _Atomic bool retained[CUDA_DEVICES_MAX]; /* stored with release */
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static tryst_status count_get(int *count_p)
@@ -33,7 +33,7 @@ static tryst_status count_get(int *count_p)
     return TRYST_OK;
 }
 
-/* "2: NVIDIA A, NVIDIA B; driver for CUDA 13.0" */
+/* Write, for example, "2: NVIDIA A, NVIDIA B; driver for CUDA 13.0". */
 static tryst_status names_write(int count, char *text)
 {
     char name[64];
@@ -82,8 +82,8 @@ static tryst_status context_retain(struct cuda_device *self, int32_t ordinal)
     return status;
 }
 
-/* Retain a device's context. Under device_lock; outside it no code reads a device that is
- * not `retained`. */
+/* Retain a device's context. Under device_lock: only its holder reads a device that is
+ * not retained yet. */
 static tryst_status device_start(int32_t ordinal)
 {
     struct cuda_device *self = &devices[ordinal];
@@ -171,8 +171,8 @@ static tryst_status describe(CUdevice device, tryst_device_info *info)
     return status;
 }
 
-/* Get the free bytes, which the driver reports inside a context only. Without a context
- * the result stays unset: creating one would use up free memory. */
+/* Get the free bytes, which the driver reports inside a context only. If the device has
+ * no context yet, leave *bytes_free_p unset: creating one would use up free memory. */
 static tryst_status bytes_free_get(int32_t ordinal, uint64_t *bytes_free_p)
 {
     size_t bytes = 0, bytes_free = 0;

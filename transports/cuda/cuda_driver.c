@@ -3,9 +3,9 @@
  * Opens the CUDA driver (cuda_driver.h), and converts its results into statuses and error
  * texts of the calling thread.
  *
- * The driver's own threads start with all signals blocked, and dispositions that it
- * changes are restored. The driver is never closed: its contexts and threads in the
- * process also serve other users.
+ * The driver's own threads start with all signals blocked, and signal dispositions that
+ * the driver changes are restored. The driver is never closed: its contexts and threads
+ * in the process also serve other users.
  */
 #include "cuda_driver.h"
 
@@ -75,14 +75,14 @@ void cuda_driver_name(const char *file)
     (void)snprintf(driver_file, sizeof driver_file, "%s", file);
 }
 
-/* How to resolve functions in one driver. */
+/* The means to resolve functions of one driver. */
 struct finder {
     void *library;
-    PFN_cuGetProcAddress_v12000 ask; /* cuGetProcAddress, or NULL */
+    PFN_cuGetProcAddress_v12000 ask; /* cuGetProcAddress; NULL: the driver has none */
 };
 
-/* Find a symbol. dlsym returns an object pointer; POSIX allows to read it as a function
- * pointer. */
+/* Find a symbol. dlsym returns an object pointer, which POSIX lets a program read as a
+ * function pointer. */
 static void symbol_get(void *library, const char *name, void *function_p)
 {
     void *symbol = dlsym(library, name);

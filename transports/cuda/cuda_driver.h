@@ -16,7 +16,7 @@
 
 #include "tryst/types.h"
 
-/** X(member, function, version since which its form is unchanged, suffix of its
+/** X(member, function, CUDA version of the function's current form, suffix of that form's
  *  symbol) */
 #define CUDA_FUNCTIONS_NEEDED(X)                                 \
     X(init, cuInit, 2000, "")                                    \
@@ -57,7 +57,8 @@
     X(ipc_open, cuIpcOpenMemHandle, 11000, "_v2")                \
     X(ipc_close, cuIpcCloseMemHandle, 4010, "")
 
-/** NULL where the driver has none: cuda_stream.c and cuda_ipc.c check before each use. */
+/** Functions that older drivers lack; the member is then NULL. cuda_stream.c and
+ *  cuda_ipc.c check before each use. */
 #define CUDA_FUNCTIONS_OPTIONAL(X)                              \
     X(stream_wait_value, cuStreamWaitValue32, 11070, "_v2")     \
     X(handle_retain, cuMemRetainAllocationHandle, 11000, "")    \
@@ -86,12 +87,12 @@ void cuda_driver_name(const char *file);
  *  again. Thread: any. TRYST_OK, TRYST_E_UNSUPPORTED (cuda_error_text has the reason). */
 tryst_status cuda_driver_open(void);
 
-/** Convert `result` of `function` into a status. An error also sets this thread's
- *  error text. (The memory ops have no context and so no log: their caller reports the
+/** Convert `result` of `function` into a status. An error also sets this thread's error
+ *  text. (The memory ops have no context and no log, so their caller reports the
  *  text.) */
 tryst_status cuda_status(CUresult result, const char *function);
 void cuda_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** Set this thread's error text; the expression has the value `status`. */
+/** Set this thread's error text. An expression with the value `status`. */
 #define cuda_error_set(status, ...) (cuda_error_write(__VA_ARGS__), (status))
 /** Get the reason of this thread's last failed call. */
 const char *cuda_error_text(void);

@@ -2,14 +2,15 @@
 /*
  * Device memory of other processes of this machine.
  *
- * Memory is exported in one of three ways, by how it was allocated. A plain allocation
- * has a *legacy* handle. Memory that was mapped piecewise (cuMemMap, as PyTorch's
- * expandable segments are) is exported as a *descriptor*, or as a *fabric* handle, if it
- * was allocated for that. Memory of a stream-ordered pool (cudaMallocAsync) has none of
- * these. Each handle names the whole allocation, and an offset leads to the range.
+ * Memory is exported in one of three ways, which depend on its allocation. A plain
+ * allocation has a *legacy* handle. Memory that was mapped piecewise (cuMemMap, as
+ * PyTorch's expandable segments are) is exported as a *descriptor* or as a *fabric*
+ * handle, if it was allocated with that type of handle. Memory of a stream-ordered pool
+ * (cudaMallocAsync) has none of these. Each handle names the whole allocation, and an
+ * offset leads to the range.
  *
- * An imported offer comes from a peer: its sizes are checked here, and the driver refuses
- * a mapping that is longer than the allocation behind it.
+ * An offer to import comes from a peer: its sizes are checked here, and the driver
+ * refuses a mapping that is longer than the allocation behind it.
  */
 #include "cuda_ipc.h"
 #include "cuda_private.h"
@@ -108,7 +109,8 @@ static tryst_status range_export(const struct range *range, const void *data,
                           data);
 }
 
-/* Check that the range lies in one allocation: a range over several has no handle. */
+/* Check that the range lies in one allocation: a range that spans several has no
+ * handle. */
 static tryst_status range_check(const struct range *range, const void *data, size_t bytes)
 {
     uint64_t offset = (uintptr_t)data - range->base;
@@ -166,7 +168,7 @@ static tryst_status legacy_import(const struct memory_ipc *ipc, CUdeviceptr *bas
     return CUDA_CALL(ipc_open, base_p, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 }
 
-/* Map `handle`. The caller releases the handle in any case: the mapping holds the
+/* Map `handle`. The caller releases the handle in any case, since the mapping keeps the
  * memory. */
 static tryst_status handle_map(const struct cuda_device *self, size_t bytes,
                                CUmemGenericAllocationHandle handle, CUdeviceptr *base_p)
@@ -174,7 +176,7 @@ static tryst_status handle_map(const struct cuda_device *self, size_t bytes,
     CUdeviceptr base = 0;
     CUmemAccessDesc access = {
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = self->device},
-        /* devices support no other protection */
+        /* read and write: devices support no other protection */
         .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     tryst_status status = CUDA_CALL(address_reserve, &base, bytes, 0, 0, 0);
     if (status != TRYST_OK)

@@ -82,7 +82,8 @@ tryst_status cuda_locate(const void *data, int32_t *device_p)
     return TRYST_OK;
 }
 
-/* Enable peer access, so that copies between two devices go directly. */
+/* Enable peer access to the devices of `a` and `b`, so that copies between devices go
+ * directly. */
 static void peers_enable(struct cuda_device *self, int32_t device, const void *a,
                          const void *b)
 {

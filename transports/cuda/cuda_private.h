@@ -19,15 +19,15 @@
 #include "transports/memory/memory.h"
 #include "transports/transport.h"
 
-/** No machine that CUDA runs on has more (16 GPUs, each in up to 7 parts of MIG, of which
- *  a process sees one). Devices beyond this are not used. */
+/** Most devices that are used. Machines have up to 16 GPUs, and of GPUs that MIG divides
+ *  a process sees one part. */
 enum { CUDA_DEVICES_MAX = 64 };
 
 struct cuda_device {
     CUdevice device;
     CUcontext context;
     int priority_plain, priority_urgent;
-    _Atomic uint64_t peers_tried; /**< bit per device to which peer access was tried */
+    _Atomic uint64_t peers_tried; /**< bit per device: cuda_peer_enable has tried it */
     /** The waiting kernel of cuda_stream.c; NULL until a stream first needs it. */
     _Atomic(CUfunction) wait_kernel;
 };
@@ -39,8 +39,9 @@ tryst_status cuda_enter(int32_t device, struct cuda_device **device_p);
  *  text of cuda_error_text. */
 tryst_status cuda_leave(tryst_status status);
 
-/** Let copies of `device`, the current context's, reach the memory of device `other`
- *  directly, where the machine can; without it the driver copies through the host. */
+/** Enable direct copies between `device`, which has the current context, and the memory
+ *  of device `other`, where the machine can. Otherwise the driver copies through the
+ *  host. */
 void cuda_peer_enable(struct cuda_device *device, int32_t other);
 
 /** Functions of the memory ops (cuda_module.c has the table; memory_ops.h the

@@ -80,8 +80,8 @@ tryst_status cuda_stream_wait(int32_t device, void *stream, void *event)
  * written before the word.
  */
 
-/* Get the kernel. Two threads that come first at once both load it; one copy stays
- * unused. Release and acquire: a kernel that is visible is complete. */
+/* Get the kernel. If two threads need it first at the same time, both load it, and one
+ * copy stays unused. Release and acquire: a kernel that is visible is complete. */
 static tryst_status kernel_get(struct cuda_device *self, CUfunction *kernel_p)
 {
     CUmodule module;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The waiting kernel of cuda_stream.c as PTX, which the driver compiles for the device at
- * hand. `.target` names the oldest one with ld.acquire.sys and nanosleep. */
+/* The waiting kernel of cuda_stream.c as PTX, which the driver compiles for the actual
+ * device. `.target` names the oldest architecture with ld.acquire.sys and nanosleep. */
 #ifndef TRYST_TRANSPORTS_CUDA_CUDA_WAIT_PTX_H
 #define TRYST_TRANSPORTS_CUDA_CUDA_WAIT_PTX_H
 

@@ -3,9 +3,10 @@
  * Copies from and to devices, polled.
  *
  * Idea: a stream does its copies in order, so only the oldest event of each stream is
- * polled. Invariant: when `done` is called, the device does not touch the bytes any more.
- * So an event that cannot be recorded or polled is tried again; after repeated failures
- * the device counts as lost, and its queued work with it.
+ * polled.
+ * Invariant: when `done` is called, the device does not touch the bytes any more. So an
+ * event that cannot be recorded or polled is tried again. After FAILS_MAX failures the
+ * device counts as lost, and so does the work that is queued on it.
  */
 #include "transports/memory/copy.h"
 
@@ -188,8 +189,9 @@ bool copies_drop(struct copies *copies, struct copy *copy)
 
 bool copy_has_ended(const struct copy *copy)
 {
-    /* All fields read here were set before copies_start returned. A record that failed
-     * then, and is tried again later, is not visible here: the copy counts as running. */
+    /* All fields that are read here were set before copies_start returned. If recording
+     * the event failed then, a later success is not visible here, and the copy counts as
+     * running. */
     if (!copy->queued)
         return true;
     return copy->recorded_at_once &&
@@ -198,8 +200,8 @@ bool copy_has_ended(const struct copy *copy)
 
 /* ---- polling ---- */
 
-/* Count a failure. TRYST_OK, TRYST_IN_PROGRESS, or the reason why the event will never
- * pass. */
+/* Count consecutive failures. Returns TRYST_OK, TRYST_IN_PROGRESS (also for a failure),
+ * or the status of failure FAILS_MAX: the event will never pass. */
 static tryst_status fails_count(struct copy *copy, tryst_status status)
 {
     if (status == TRYST_OK || status == TRYST_IN_PROGRESS) {

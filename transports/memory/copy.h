@@ -17,8 +17,8 @@
 #include "core/memory/list.h"
 #include "transports/memory/memory.h"
 
-/** How long a sleeper may sleep between two polls while a copy is under way: a copy on an
- *  idle stream takes some 3 us, and a poll about 1 us. */
+/** Longest sleep between two polls while a copy is under way. (A copy on an idle stream
+ *  takes some 3 us, and a poll about 1 us.) */
 #define COPY_NAP_NS UINT64_C(50000)
 
 enum copy_way {
@@ -27,12 +27,13 @@ enum copy_way {
     COPY_WAYS
 };
 
-/** One copy: the caller's, from copies_start until `done`. Fill in the first block, zero
- *  the rest. */
+/** One copy, embedded in the caller's object, which must stay from copies_start until
+ *  `done`. Fill in the first block, zero the rest. */
 struct copy {
-    /** Called once. TRYST_OK: the bytes are in place. Else (usually TRYST_E_SYSTEM; the
-     *  memory ops have the text) they are not, and nothing reads or writes them any more.
-     *  It may start another copy, and free this one. */
+    /** Called once. TRYST_OK: the bytes are in place. Any other status (usually
+     *  TRYST_E_SYSTEM; the memory ops have the text): the copy failed. In both cases the
+     *  device does not touch the bytes any more. `done` may start another copy, and free
+     *  this one. */
     void (*done)(struct copy *copy, tryst_status status);
     const struct memory_ops *memory; /**< memory ops of the device */
     int32_t device;
@@ -40,7 +41,7 @@ struct copy {
     void *dst;
     const void *src;
     size_t bytes; /**< 0: only wait for `ready` */
-    void *ready;  /**< an event of the device that must have passed before; or NULL */
+    void *ready;  /**< event of the device that must pass before the copy; or NULL */
 
     struct list_node node; /**< private to copy.c from here on */
     struct copy_event *event;
@@ -55,21 +56,22 @@ struct copies {
     struct list homes;   /**< struct copy_home: one per device */
     struct list waiting; /**< copies that wait for their `ready` */
     struct list ended;   /**< copies that have ended: `done` is due */
-    uint32_t count;      /**< copies in any of these lists, or running */
+    uint32_t count;      /**< copies that were started, and not withdrawn or done */
 };
 
 void copies_init(struct copies *copies);
-/** Close streams and events; there must be no copy left. */
+/** Close the streams and events. All copies must be done. */
 void copies_end(struct copies *copies);
 void copies_start(struct copies *copies, struct copy *copy);
-/** Withdraw a copy that has not begun (`done` is then not called). False: `done`
- *  follows. */
+/** Withdraw a copy that still waits for `ready`; its `done` is then not called. False:
+ *  the copy has begun, and `done` follows. */
 bool copies_drop(struct copies *copies, struct copy *copy);
-/** Poll the events; returns how many copies have ended. */
+/** Poll the events and call `done` of the copies that have ended; returns their
+ *  number. */
 int copies_poll(struct copies *copies);
-/** True if the device does not touch the copy's bytes any more. Thread: any, between
- *  copies_start and the first line of `done`, if the caller excludes the owner's calls
- *  that start and end the copy. */
+/** True if the device does not touch the bytes of a copy without `ready` any more. False
+ *  is also possible after that. Thread: any, between copies_start and the first line of
+ *  `done`, if the caller excludes the owner's calls that start and end the copy. */
 bool copy_has_ended(const struct copy *copy);
 
 #endif

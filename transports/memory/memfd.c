@@ -16,7 +16,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* False beyond RLIMIT_FSIZE, where the kernel would send SIGXFSZ to the host program. */
+/* True if a file of `bytes` is within RLIMIT_FSIZE. Beyond the limit the kernel would
+ * send SIGXFSZ to the host program. */
 static bool size_is_allowed(size_t bytes)
 {
     struct rlimit limit;

@@ -18,11 +18,12 @@
  *  TRYST_E_SYSTEM (descriptors, no memfd); errno has the reason. */
 tryst_status memfd_create_sealed(const char *name, size_t bytes, int *fd_p);
 
-/** Forbid further writable mappings, in this process too; existing mappings stay. Kernels
- *  before 5.1 go on to allow them. */
+/** Forbid further writable mappings, in this process too; existing mappings stay.
+ *  Kernels before 5.1 still allow further ones. */
 void memfd_seal_writes(int fd);
 
-/** Check that `fd` is such a file of at least `bytes`. NULL, or the fault. */
+/** Check that `fd` is a memory file of at least `bytes` that is sealed against shrinking.
+ *  NULL, or the fault. */
 const char *memfd_refusal(int fd, size_t bytes);
 
 #endif

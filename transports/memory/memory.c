@@ -207,8 +207,9 @@ static void registration_undo(struct tryst_mem *mem, unsigned index)
     mem->registrations[index].rail = NULL;
 }
 
-/* True if some rail has a registration; most short-lived regions are never used on a
- * rail. Takes the lock, since a rail that closes forgets its registrations under it. */
+/* True if a rail has a registration of the region. (Most short-lived regions are never
+ * used on a rail.) Takes the lock, under which memory_rail_forget undoes the
+ * registrations of a closing rail. */
 static bool is_registered(const struct tryst_mem *mem)
 {
     bool found = false;
@@ -245,13 +246,13 @@ struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size
 {
     uintptr_t start = (uintptr_t)data, end = start + bytes;
     struct tryst_mem *found = NULL;
-    /* relaxed: a caller that has a region got it from the thread that made it, and then
-     * this is not 0. */
+    /* relaxed: a caller that has a region got it from the thread that made it, and so
+     * sees a count that is not 0. */
     if (end < start || !atomic_load_explicit(&cache->count, memory_order_relaxed))
         return NULL;
     pthread_mutex_lock(&cache->lock);
     size_t at = upper_bound(cache, start);
-    /* Walk backwards while some region further down still reaches that far. */
+    /* Go back while a region at this index or below it still reaches `end`. */
     for (; at > 0 && !found && cache->entries[at - 1].reach >= end; at--)
         if (region_end(cache->entries[at - 1].mem) >= end)
             found = cache->entries[at - 1].mem;

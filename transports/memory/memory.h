@@ -22,7 +22,7 @@
 #include "transports/memory/memory_ops.h"
 #include "tryst/types.h"
 
-/** Most rails per context: registrations are an array in the region. */
+/** Most rails per context: each region has an array of registrations, one per rail. */
 #define MEMORY_RAILS_MAX 16
 
 struct memory_cache;
@@ -36,8 +36,8 @@ struct tryst_mem {
     void *data;
     size_t bytes;
     int32_t device;
-    int fd;      /**< maps the same bytes (tryst_mem_alloc), or -1 */
-    bool owned;  /**< made by ops->alloc: a release frees the bytes */
+    int fd;      /**< descriptor that maps the same bytes (tryst_mem_alloc), or -1 */
+    bool owned;  /**< allocated by ops->alloc: a release frees the bytes */
     uint64_t id; /**< unique in the context, never reused: names the region to peers */
     struct {
         struct rail *rail;
@@ -49,10 +49,10 @@ struct tryst_mem {
 /** How a release enters the progress domain. */
 enum memory_entry {
     MEMORY_ENTERED, /**< `leave` must follow */
-    MEMORY_INSIDE   /**< this thread was inside already (a transport, a callback) */
+    MEMORY_INSIDE   /**< this thread was inside (called by a transport or a callback) */
 };
 struct memory_domain {
-    enum memory_entry (*enter)(void *arg); /**< NULL: all calls come from inside */
+    enum memory_entry (*enter)(void *arg); /**< NULL: each release is called inside */
     void (*leave)(void *arg);
     void *arg;
 };
@@ -78,18 +78,19 @@ tryst_status memory_register(struct memory_cache *cache, void *data, size_t byte
 tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
                           tryst_memory_kind kind, int32_t device,
                           struct tryst_mem **mem_p);
-/** Undo memory_register or memory_alloc. Registrations on rails are undone first, in the
- *  progress domain: the call waits for that, so the caller must not hold a lock that is
- *  taken inside. Does nothing in a forked child: the region is the parent's. */
+/** Undo memory_register or memory_alloc; NULL is allowed. Registrations on rails are
+ *  undone first, in the progress domain. The call waits for that domain, so the caller
+ *  must not hold a lock that a thread takes inside it. Does nothing in a forked child:
+ *  the region is the parent's. */
 void memory_release(struct tryst_mem *mem);
-/** Find the region that covers [data, data + bytes), or NULL. */
+/** Find a region that covers [data, data + bytes). NULL: no region does. */
 struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size_t bytes);
 /** True if `mem` is a region of `cache`, in memory of `kind` (a device's: of `device`),
  *  that covers [data, data + bytes). Takes no lock. */
 bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem,
                    tryst_memory_kind kind, int32_t device, const void *data,
                    size_t bytes);
-/** Undo all registrations on `rail` (before it closes). */
+/** Undo all registrations on `rail`, before the rail closes. */
 void memory_rail_forget(struct memory_cache *cache, struct rail *rail);
 
 #endif

@@ -3,8 +3,8 @@
  * The published memory ops of all kinds, and the host's, which are published from the
  * start: one device, on which every call completes at once.
  *
- * Invariant: published ops stay. The host's streams and events are NULL, and no work is
- * ever under way.
+ * Invariant: published ops stay published. The host's streams and events are NULL, and no
+ * work is ever under way.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,7 +52,8 @@ static size_t page_round(size_t bytes)
     return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
 }
 
-/* Allocate a memory file and map it, else plain memory, which peers copy from. */
+/* Allocate a memory file and map it. If that fails, allocate plain memory, which peers
+ * cannot map. */
 static tryst_status host_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)
 {
     size_t size = page_round(bytes ? bytes : 1);
@@ -184,7 +185,7 @@ static const struct memory_ops memory_host = {
 
 enum { KINDS = 2 };
 
-/* Release where ops are stored, acquire where they are read. */
+/* Stored with release, loaded with acquire: ops that are visible are complete. */
 static _Atomic(const struct memory_ops *) rows[KINDS] = {&memory_host};
 
 const struct memory_ops *memory_ops_get(tryst_memory_kind kind)

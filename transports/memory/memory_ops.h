@@ -16,37 +16,38 @@
 #include "tryst/device.h"
 #include "tryst/types.h"
 
-/** Largest text that describes devices, or the reason why there are none, with its
- *  terminator. */
+/** Bytes of the largest text that describes devices, or the reason why there are none,
+ *  with the terminator. */
 #define MEMORY_TEXT_MAX 160
 
-/** How a peer process opens a range of device memory. Sent as it is; its receiver checks
- *  it before use. */
+/** How a peer process opens a range of device memory. The struct is sent unchanged, and
+ *  its receiver checks it before use. */
 struct memory_ipc {
     uint32_t how; /**< enum memory_ipc_how */
     uint32_t reserved;
     uint64_t base;   /**< the exporter's address of the allocation that holds the range */
     uint64_t bytes;  /**< bytes of the allocation */
     uint64_t offset; /**< offset of the range in the allocation */
-    uint8_t handle[64]; /**< the driver's, empty for a descriptor */
+    uint8_t handle[64]; /**< the driver's handle; all zero for a descriptor */
 };
 
 enum memory_ipc_how {
     MEMORY_IPC_NONE = 0,
     MEMORY_IPC_LEGACY = 1,     /**< the driver's handle of a plain allocation */
-    MEMORY_IPC_DESCRIPTOR = 2, /**< a descriptor is sent beside it */
+    MEMORY_IPC_DESCRIPTOR = 2, /**< a descriptor, which is sent beside this struct */
     /** The driver's handle, valid between machines of one fabric. */
     MEMORY_IPC_FABRIC = 3
 };
 
 /** One kind of memory. Thread: any, for every function. The calling thread's current
  *  device context is unchanged afterwards. Functions that allocate, free, open, close,
- *  export or import may wait until the device has done its work, as its driver likes. On
- *  the progress path, where a stream may be waiting for this library, only copy_async and
- *  the functions on events and waits are called. `device` is an ordinal of this kind; one
- *  that does not exist is TRYST_E_INVALID. A failure of the device or its driver is
- *  TRYST_E_SYSTEM; TRYST_E_UNSUPPORTED means that this machine cannot do it. error_text
- *  has the reason. */
+ *  export or import may wait until the device has done its work: each driver decides. On
+ *  the progress path, where a stream may be waiting for this library, copy_async and the
+ *  functions on events and waits are called; the others only when a stream, an event, a
+ *  slot, an export or an import is needed for the first time. `device` is an ordinal of
+ *  this kind. Each function may return TRYST_E_INVALID (no such device), TRYST_E_SYSTEM
+ *  (the device or its driver failed) and TRYST_E_UNSUPPORTED (this machine cannot do it);
+ *  error_text has the reason. */
 struct memory_ops {
     const char *name; /**< "host" */
     tryst_memory_kind kind;
@@ -65,7 +66,7 @@ struct memory_ops {
     tryst_status (*locate)(const void *data, int32_t *device_p);
 
     /** Get the reason of this thread's last failed call: a sentence, valid until the next
-     *  one that fails. "" for host. */
+     *  call that fails. "" for host. */
     const char *(*error_text)(void);
 
     /** Allocate `bytes`, aligned to a page (a device's: to 256 bytes). *fd_p receives a
@@ -83,10 +84,10 @@ struct memory_ops {
     tryst_status (*stream_open)(int32_t device, bool urgent, void **stream_p);
     /** Close a stream; work that was queued in it still runs. */
     void (*stream_close)(int32_t device, void *stream);
-    /** Copy in any direction: pinned or other host memory, this device, another of this
-     *  kind. Both ranges stay untouched until the stream has reached the copy. The call
-     *  itself may wait if host memory is not pinned. For host, the copy is complete on
-     *  return. */
+    /** Queue a copy between any two of: pinned or other host memory, this device, another
+     *  device of this kind. The caller must leave both ranges alone until the stream has
+     *  done the copy. The call may wait if host memory is not pinned. For host, the copy
+     *  is complete on return. */
     tryst_status (*copy_async)(int32_t device, void *stream, void *dst, const void *src,
                                size_t bytes);
 
@@ -100,20 +101,20 @@ struct memory_ops {
     tryst_status (*event_query)(int32_t device, void *event);
     /** Make later work of `stream` wait for the event's latest record. */
     tryst_status (*stream_wait)(int32_t device, void *stream, void *event);
-    /** Make later work of `stream` wait until (int32_t)(*word - value) >= 0. `word` is
-     *  pinned, is written with release, and stays until then. Host: TRYST_OK when the
-     *  condition holds now, else TRYST_E_UNSUPPORTED. */
+    /** Make later work of `stream` wait until (int32_t)(*word - value) >= 0. `word` is in
+     *  pinned memory, is written with release, and must stay until the stream has passed.
+     *  Host: TRYST_OK if the condition holds now, else TRYST_E_UNSUPPORTED. */
     tryst_status (*stream_wait_word)(int32_t device, void *stream, const uint32_t *word,
                                      uint32_t value);
 
-    /** Offer a range to other processes of this machine. *fd_p receives a descriptor of
-     *  the caller's, or -1. TRYST_E_UNSUPPORTED: this memory cannot be offered.
-     *  (ipc_export, ipc_import and ipc_close are NULL for host: its regions are mapped by
-     *  their descriptor.) */
+    /** Export a range to other processes of this machine. *fd_p receives a descriptor,
+     *  which the caller must close, or -1. TRYST_E_UNSUPPORTED: this memory cannot be
+     *  exported. (ipc_export, ipc_import and ipc_close are NULL for host: its regions are
+     *  mapped by their descriptor.) */
     tryst_status (*ipc_export)(int32_t device, const void *data, size_t bytes,
                                struct memory_ipc *ipc_p, int *fd_p);
-    /** Make another process's range usable here, on `device`. `fd` stays the caller's.
-     *  TRYST_E_INVALID: not a valid offer. */
+    /** Import another process's range for use on `device`. `fd` (-1: none came) stays the
+     *  caller's. TRYST_E_INVALID: `ipc` is not valid. */
     tryst_status (*ipc_import)(int32_t device, const struct memory_ipc *ipc, int fd,
                                void **data_p);
     /** Undo an import, when nothing uses the range any more. */
@@ -131,8 +132,8 @@ struct tryst_device {
  *  one atomic load. */
 const struct memory_ops *memory_ops_get(tryst_memory_kind kind);
 
-/** Publish the memory ops of a kind, for good: its driver and at least one device have
- *  answered. Thread: any. */
+/** Publish the memory ops of a kind, for the life of the process. Its driver and at least
+ *  one device must have answered. Thread: any. */
 void memory_ops_set(const struct memory_ops *ops);
 
 #endif

@@ -6,9 +6,9 @@
  * Idea: bfc.c has the policy and touches no memory; this file supplies regions and
  * events. Events are kept for reuse, since opening one may wait for the device. Trimmed
  * regions are freed after the lock is released: undoing a registration waits for the
- * thread that makes progress, which may be in a callback that calls this pool. Invariant:
- * under the lock, `regions` lists what the backend has given and not taken back, each
- * registered; `dropped` lists regions that the pool does not use and must still free.
+ * thread that makes progress, which may be in a callback that calls this pool.
+ * Invariant: under the lock, `regions` lists the regions of the pool, each registered,
+ * and `dropped` lists regions that bfc.c has given back and that are not freed yet.
  */
 #include "transports/memory/memory_pool.h"
 #include "core/text/refuse.h"
@@ -32,7 +32,7 @@ struct pool_region {
 };
 
 struct pool_event {
-    struct pool_event *next; /* the next idle one */
+    struct pool_event *next; /* in pool->idle */
     void *event;
 };
 
@@ -47,8 +47,9 @@ struct tryst_pool {
     char name[NAME_BYTES];
     struct pool_region *regions;
     struct pool_region *dropped;
-    struct pool_event *idle;
-    tryst_status lost; /* why an event could not be recorded or polled; TRYST_OK: none */
+    struct pool_event *idle; /* events for reuse */
+    /* newest failure to record or to poll an event; TRYST_OK: none so far */
+    tryst_status lost;
 };
 
 /* --- making regions --- */
@@ -69,7 +70,7 @@ static void memory_drop(struct tryst_pool *pool, void *data, size_t bytes)
         pool->ops->pinned_free(pool->ordinal, data, bytes);
 }
 
-/* Make a region of registered memory, or make one of the other kinds and register it. */
+/* Allocate the memory of a region by the pool's kind, and register it. */
 static tryst_status registered_make(struct tryst_pool *pool, size_t bytes,
                                     struct tryst_mem **mem_p)
 {
@@ -123,7 +124,7 @@ static void region_free(void *arg, void *data, size_t bytes)
     pool->dropped = region;
 }
 
-/* Release the lock, and free what was dropped under it. */
+/* Release the lock, then free the regions that were dropped under it. */
 static void pool_unlock(struct tryst_pool *pool)
 {
     struct pool_region *dropped = pool->dropped, *next;
@@ -184,7 +185,7 @@ static bool event_passed(void *arg, void *item)
     struct tryst_pool *pool = arg;
     struct pool_event *event = item;
     tryst_status status = pool->ops->event_query(pool->ordinal, event->event);
-    /* a failed device releases no piece */
+    /* on a failed device the event never counts as passed, so its piece stays waiting */
     if (status != TRYST_OK && status != TRYST_IN_PROGRESS)
         pool->lost = status;
     if (status == TRYST_OK)
@@ -320,7 +321,7 @@ static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t b
     pthread_mutex_lock(&pool->lock);
     tryst_status status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
     while (status == TRYST_E_NOMEM && bfc_trim(pool->bfc) > 0) {
-        pool_unlock(pool); /* makes room for another region */
+        pool_unlock(pool); /* frees the trimmed regions: room for another one */
         pthread_mutex_lock(&pool->lock);
         status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned slots: powers of two, pinned once and kept until the end. Unpinning waits for
- * the device, where a stream may be waiting for an operation of this library. So a size
- * that has two slots uses a larger idle one before another is pinned.
+ * Pinned slots, of powers of two. A slot is pinned once and kept until the end, since
+ * unpinning waits for the device, where a stream may be waiting for an operation of this
+ * library. To pin less, a size that has two slots uses an idle slot of a larger size
+ * before it gets a third one.
  *
  * Invariant: a chunk's slots are all of one class; `bytes` of a side is the sum of its
  * chunks of other classes than the smallest.
@@ -13,8 +14,8 @@
 
 #include "core/memory/alloc.h"
 
-/* The smallest slot holds any tensor that is sent inside a frame. These come 16 at a
- * time, since one pinned allocation is slow. */
+/* The smallest slot holds any tensor that is sent inside a frame. The smallest slots are
+ * pinned 16 at a time, since each pinned allocation is slow. */
 enum { SMALL_BITS = 12, SMALL_COUNT = 16, ALWAYS = 2 };
 
 struct slot_chunk {
@@ -106,7 +107,7 @@ static bool chunk_open(struct slots *slots, struct slots_side *side,
     chunk->bytes = bytes;
     chunk->class = class;
     chunk->count = count;
-    /* an unregistered slot works too: a rail then registers each bulk, if it must */
+    /* if this fails, a rail that needs registrations registers each bulk */
     if (slots->cache)
         (void)memory_register(slots->cache, chunk->data, bytes, TRYST_MEMORY_HOST, 0,
                               &chunk->mem);
@@ -118,7 +119,8 @@ static bool chunk_open(struct slots *slots, struct slots_side *side,
     return true;
 }
 
-/* Get the smallest class from `class` on that has a free slot; else `class`. */
+/* Get the smallest class from `class` on that has a free slot. If none has, return
+ * `class`. */
 static uint32_t class_free(const struct slots_side *side, uint32_t class)
 {
     for (uint32_t i = class; i < SLOT_CLASSES; i++)

@@ -2,8 +2,9 @@
 /** @file slots.h
  *  Pinned host memory in pieces, for bytes on their way from or to a device.
  *
- *  Idea: pinning is slow, and unpinning waits for the device, so pinned memory is kept,
- *  by size. Each direction has its own slots, so that receives never wait for sends.
+ *  Idea: pinning is slow, and unpinning waits for the device, so pinned memory is kept in
+ *  free lists by size. Each direction has its own slots, so that receives never wait for
+ *  sends.
  *  (Otherwise two ranks could hang, with all slots held by receives that wait for each
  *  other's sends.)
  *
@@ -28,8 +29,8 @@ struct slot {
 struct slots_side {
     struct list free[SLOT_CLASSES];
     struct list chunks;
-    uint32_t held[SLOT_CLASSES]; /**< number of slots, free or not */
-    uint64_t bytes;
+    uint32_t held[SLOT_CLASSES]; /**< number of slots of each class, free or not */
+    uint64_t bytes;              /**< pinned bytes that count against the limit */
 };
 
 struct slots {
@@ -38,13 +39,13 @@ struct slots {
     struct slots_side sides[COPY_WAYS];
 };
 
-/** Start without slots. Small slots (4 KiB) are not limited, and two of each larger size
- *  are always allowed. */
+/** Start without slots. Small slots (4 KiB) do not count against the limit, and two slots
+ *  of each larger size are allowed beyond it. */
 void slots_init(struct slots *slots, struct memory_cache *cache, uint64_t limit_bytes);
 /** Unpin everything; all slots must have come back. */
 void slots_end(struct slots *slots);
-/** Get a slot. NULL: none now (the limit), or no memory. `memory` is the same in all
- *  calls. */
+/** Get a slot. NULL: the limit is reached and no slot is free, or out of memory. `memory`
+ *  must be the same in all calls. */
 struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
                        int32_t device, enum copy_way way, size_t bytes);
 void slots_put(struct slots *slots, enum copy_way way, struct slot *slot);
