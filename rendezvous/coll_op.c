@@ -58,8 +58,8 @@ tryst_status group_key(const tryst_group *group, int src, int dst, const char *e
         key_build(&group->roster, src, dst, edge, 0, 0, string, sizeof string);
     if (status != TRYST_OK)
         return status;
-    /* Take the key from the cache of recent keys: a WANT that comes first
-     * then finds the same object. */
+    /* Take the key from the cache of recent keys, so that a WANT that comes first finds
+     * the same object. */
     status = keys_get(&group->rdv->scopes.keys, &group->roster, string, strlen(string),
                       &err, key_p);
     return status == TRYST_OK ? status : refuse_err(&err, status);
@@ -126,8 +126,8 @@ static void urgency_set(tryst_op *op, uint64_t tie)
     enum urgency_class kind =
         op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
     uint64_t mask = rdv->set.urgency_mask;
-    /* Without a mask (TRYST_SCHED=fifo) only the number counts,
-     * in the order of submission. */
+    /* Without a mask (TRYST_SCHED=fifo) only the number counts, in the order of
+     * submission. */
     op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
                                    .step = op->step_id & mask,
                                    .number = mask ? tie : rdv->counters.submitted};

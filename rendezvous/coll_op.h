@@ -18,16 +18,16 @@ tryst_group *step_group(const tryst_step *step);
 void *group_above(const tryst_group *group);
 /** True if the group's ranks are on more than one host. Any thread. */
 bool group_is_spread(const tryst_group *group);
-/** Refuse a call in a forked child and in a context that closes:
- *  "cannot <call>: ...". Any thread. */
+/** Refuse a call in a forked child and in a context that closes, with the text "cannot
+ *  <call>: ..." for tryst_last_error. Any thread. */
 tryst_status group_check(const tryst_group *group, const char *call);
 /** Prepare the key of `edge`, a reserved name, from `src` to `dst`. TRYST_OK,
- *  TRYST_E_INVALID (too long), TRYST_E_NOMEM, with a text for
- *  tryst_last_error. Any thread. */
+ *  TRYST_E_INVALID (too long), TRYST_E_NOMEM, with a text for tryst_last_error. Any
+ *  thread. */
 tryst_status group_key(const tryst_group *group, int src, int dst, const char *edge,
                        tryst_key **key_p);
-/** Prepare a key that no transfer has: the name of an operation, for
- *  errors and logs. NULL: no memory. */
+/** Prepare a key that no transfer has: the name of an operation, for errors and logs.
+ *  NULL: no memory. */
 tryst_key *name_key(const char *name);
 
 /** Open an operation of kind OP_COLL in `step`, as `params` (this version's, or NULL)
@@ -44,11 +44,11 @@ void coll_op_submit(tryst_op *op, bool detached,
  *  step is closed or aborted, or memory is short, which aborts the step; the operation
  *  has then ended, and the caller must not touch it again. */
 bool coll_op_begin(tryst_op *op, uint64_t tie);
-/** Abort the step on all ranks. This rank's part could not start, so later uses of its
- *  name would meet wrong ones. */
+/** Abort the step on all ranks. This rank's part of the collective could not start, so
+ *  later collectives of the same name would meet the wrong ones. */
 void coll_op_abort(tryst_op *op, tryst_status status, const char *text);
-/** Record the operation in the trace, as one span from its submission until
- *  now. `kind` outlives the trace. */
+/** Record the operation in the trace, as one span from its submission until now. `kind`
+ *  outlives the trace. */
 void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees);
 /** Return this rank. Any thread. */
 int32_t coll_op_rank(const tryst_op *op);

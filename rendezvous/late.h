@@ -15,9 +15,10 @@ struct rendezvous;
 
 /** Write a sentence about the wait of `op` into `text`. */
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity);
-/** Fail every operation after its deadline; return the number of them. */
+/** Fail every operation with a passed deadline. Returns their number. */
 int deadlines_run(struct rendezvous *rdv, uint64_t now_ns);
-/** Warn, once for each, about operations that have waited for TRYST_STALL_WARN. */
+/** Warn about operations that have waited for TRYST_STALL_WARN, once about each; not
+ *  about flows, since the warning about their collective names them. */
 void stalls_warn(struct rendezvous *rdv, uint64_t now_ns);
 
 #endif

@@ -11,9 +11,9 @@
 #include "rendezvous/protocol/want.h"
 #include <stdio.h>
 
-/* Largest number of operations that a tick visits; those on the page are usually among
- * the oldest. The rank that delays a collective is searched for the oldest collectives
- * only, since that walks over the collective's flows. */
+/* The most operations that a tick visits; those on the page are usually among the oldest.
+ * The rank that delays a collective is searched for the oldest collectives only, since
+ * the search walks over the collective's flows. */
 enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
@@ -55,7 +55,7 @@ static void op_refresh(const tryst_op *op, int32_t rank)
     uint64_t slices = op->want ? op->want->transfer.upto : op->done_upto;
     uint64_t slice_bytes = op->want  ? op->want->transfer.slice_bytes
                            : op->run ? op->run->slice_bytes
-                                     : 0; /* nothing, or all */
+                                     : 0; /* no slices: 0 bytes are shown as done */
     struct live_hold hold = hold_of(op);
     struct live_op now = {
         .kind_state = live_kind_state(op), .rank = rank, .bytes = op->bytes};
@@ -116,7 +116,8 @@ void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns)
 
 /* ---- waiting ----------------------------------------------------------------------- */
 
-/* Return any operation that has a place; NULL: none is in `ops`. */
+/* Return any operation that has a place; those that the log has warned about keep theirs.
+ * NULL: none. */
 static tryst_op *op_victim(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->scopes.all, node, after) {
@@ -130,8 +131,8 @@ static tryst_op *op_victim(struct rendezvous *rdv)
     return NULL;
 }
 
-/* Give a place to an operation that a thread waits for, if need
- * be that of another operation. */
+/* Give a place to an operation that a thread waits for, if need be that of another
+ * operation. */
 static void op_ensure(struct rendezvous *rdv, tryst_op *op)
 {
     struct live *live = rdv->live;

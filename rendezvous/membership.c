@@ -24,7 +24,7 @@
 #include "rendezvous/peer/tree.h"
 #include "step.h"
 
-/* Largest number of polls that read what has come, before this rank sends LEAVE. */
+/* The most polls that read what has come, before this rank sends LEAVE. */
 enum { LAST_POLLS = 64 };
 
 /* Reset the state that the previous group has left: leaving, its steps and its
@@ -63,8 +63,8 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     rendezvous_clock_open(rdv);
     peer_tree_join(rdv);
     if (rdv->live) {
-        /* The page identifies the ranks of one group, but must
-         * not show the cookie itself. */
+        /* The page identifies the ranks of one group, but must not show the cookie
+         * itself. */
         live_session(rdv->live, hash_bytes(group->cookie, sizeof group->cookie));
         live_phase(rdv->live, TRYST_LIVE_OPEN);
     }
@@ -106,7 +106,8 @@ static bool peer_is_quiet(const struct peer *peer)
            !peer->in.closed_count && !peer->in.unacked && !peer->in.header_due;
 }
 
-/* True if the peer has read all that was sent, as its answer to LEAVE reports. */
+/* True if the peer has read all frames that were sent, as its LEAVE, its heartbeats or
+ * its headers report; also without an endpoint. */
 static bool peer_has_read(const struct peer *peer)
 {
     return peer->life == PEER_GONE || !peer->endpoint.ep ||
@@ -135,8 +136,8 @@ bool rendezvous_group_read(const struct rendezvous *rdv)
 }
 
 /* Create the peers of this rank's neighbours in the control tree, so that LEAVE goes
- * also to those without a link. A neighbour that cannot be created may learn of the
- * leave from other ranks. */
+ * also to those without a link. A neighbour without memory for its peer may receive the
+ * report from other ranks. */
 static void neighbours_meet(struct tryst_group *group)
 {
     for (int i = 0; i < group->roster.size; i++)
@@ -147,8 +148,8 @@ static void neighbours_meet(struct tryst_group *group)
 
 void rendezvous_group_leave_send(struct rendezvous *rdv)
 {
-    /* Read the LEAVEs that have come: a rank that left before may have told this rank
-     * only, which passes the news on (LEFT) while it can. */
+    /* Read the LEAVEs that have come. A rank that left before may have sent LEAVE to this
+     * rank only, and this rank must forward that (LEFT) before it leaves itself. */
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
     rdv->leave_sent = true;

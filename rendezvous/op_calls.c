@@ -66,7 +66,8 @@ tryst_status tryst_op_cancel(tryst_op *op)
     return TRYST_OK;
 }
 
-/* Raise the operation to a more urgent priority, in this process from now on. */
+/* Raise the operation to this priority in the training class, unless it is complete, is
+ * the close of a step, or is as urgent already. */
 static void op_raise(tryst_op *op, int32_t priority)
 {
     uint64_t rank = urgency_rank(URGENCY_TRAINING, priority) & op->rdv->set.urgency_mask;

@@ -48,13 +48,13 @@
 enum { PASSES_PER_CLOCK = 64 };
 /* Turns of the acknowledgement timer with nothing to send, after which it stops. */
 enum { ACK_TIMER_IDLE = 50 };
-/* Largest number of polls (of 32 events each) that a rank makes after a long
- * gap, before its timers run. */
+/* The most polls (of 32 events each) that a rank makes after a long gap, before its
+ * timers run. */
 enum { LATE_POLLS = 64 };
-/* Largest number of accepted connections before their HELLO. */
+/* The most accepted connections that wait for their HELLO. */
 enum { LINKS_PENDING_MAX = 64 };
 
-/* Functions that the folders below call. */
+/* Functions of the protocol and of steps that peer/ calls. */
 static const struct peer_events peer_events = {.open = protocol_peer_open,
                                                .connect = protocol_peer_connect,
                                                .frame = records_read,
@@ -235,9 +235,8 @@ static bool ops_reported(const struct list *ops)
     return true;
 }
 
-/* Report the close of a step when all its operations are reported. A failed send may
- * stay in the scope until the peer closes its step, which the close need not wait
- * for. */
+/* Report the close of a step when all its operations are reported. The close does not
+ * wait for failed sends that stay in the scope until the peer closes its step. */
 static void close_settle(struct scope *scope)
 {
     if (!ops_reported(&scope->ops) || !ops_reported(&scope->warned))
@@ -292,7 +291,7 @@ static void causes_settle(struct list *ops)
     }
 }
 
-/* Send what has waited to go with other frames. */
+/* Queue for all peers what waits to go with other frames. */
 static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
@@ -407,8 +406,8 @@ bool rendezvous_ack_timer(struct rendezvous *rdv)
     return false;
 }
 
-/* Detect a long gap between passes while bulk is in flight: what came meanwhile waited,
- * so samples of the path are invalid. */
+/* Detect a long gap between passes while bulk is in flight: input waited meanwhile, so
+ * samples of the path are invalid. */
 __attribute__((noinline)) static void pause_check(struct rendezvous *rdv)
 {
     uint64_t before_ns = rdv->moved_ns;

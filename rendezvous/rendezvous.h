@@ -55,7 +55,8 @@ struct rendezvous_params {
     void (*leave)(void *owner);
     /** Have another thread call rendezvous_ack_timer every TRYST_ACK_DELAY, until that
      *  returns false. Called with the lock, when a thread that leaves delays
-     *  acknowledgements. False: no thread can; NULL: no acknowledgement is delayed. */
+     *  acknowledgements. False: no thread could be started. NULL: no acknowledgement is
+     *  delayed. */
     bool (*ack_timer_call)(void *owner);
     /** Start the driver of devices of `kind`, in another thread, `device` first. Any
      *  thread; never blocks. TRYST_OK (started already), TRYST_IN_PROGRESS:
@@ -75,8 +76,8 @@ uint64_t rendezvous_eager_max(const struct config *config);
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
                              struct rendezvous **rdv_p);
-/** Close the engine; no group is left. Handles that the user still holds stay readable;
- *  the object itself stays with them. */
+/** Close the engine; no group is left. Handles that the user still holds stay readable,
+ *  and the engine's memory stays until the last of them is released. */
 void rendezvous_close(struct rendezvous *rdv);
 
 /** Make one pass: submissions, rails, deadlines, ticks, frames to send, completions. The
@@ -84,22 +85,24 @@ void rendezvous_close(struct rendezvous *rdv);
 int rendezvous_progress(struct rendezvous *rdv);
 /** Make the next pass read the clock. */
 void rendezvous_clock_due(struct rendezvous *rdv);
-/** Send, when a thread leaves, all that is queued or waits to go with other
- *  frames, except acknowledgements that are delayed for a reply. Call it
- *  before the lock is released. */
+/** Send, when a thread leaves, all that is queued or waits to go with other frames,
+ *  except acknowledgements that are delayed for a reply. Call it before the lock is
+ *  released. */
 void rendezvous_settle(struct rendezvous *rdv);
 /** Send the delayed acknowledgements. With the lock. False: none were delayed for a
  *  while; stop until the next ack_timer_call. */
 bool rendezvous_ack_timer(struct rendezvous *rdv);
-/** Return whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN (make a pass
- *  first), or TRYST_E_UNSUPPORTED (sleep in short naps). */
+/** Prepare the caller's sleep on the poller: announce small receives, send what is
+ *  queued, arm the rails. Returns TRYST_OK (sleep), TRYST_AGAIN (make a pass first), or
+ *  TRYST_E_UNSUPPORTED (sleep in short naps). */
 tryst_status rendezvous_arm(struct rendezvous *rdv);
-/** Return the time at which the next timer must run (CLOCK_MONOTONIC ns), 0: none. */
+/** Return the time at which the next timer must run (CLOCK_MONOTONIC ns); 0: none. */
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 
 /** Add a rail of transport `kind` (enum transport_kind). The rail belongs to the caller,
  *  and is closed after rendezvous_group_close. `rail` NULL: the rail of an announced
- *  interface could not be opened; the interface counts as a place. */
+ *  interface could not be opened; the interface counts as a place. Returns TRYST_OK, or
+ *  TRYST_E_UNSUPPORTED if the transport has PLACES_MAX places already. */
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
 /** Open the endpoints that wait for rails of `kind`: the start has ended, and the rails
  *  were added, or `text` is the reason of the error. */
@@ -114,7 +117,8 @@ void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
 void rendezvous_rails_none(struct rendezvous *rdv, int kind);
 /** Forget all rails: they are about to be closed, or were. */
 void rendezvous_rails_forget(struct rendezvous *rdv);
-/** Listen for links; `tcp` NULL: on this host only. The address goes to all peers. */
+/** Listen for links (`tcp` NULL: on this host only), and return in `*address_p` the
+ *  address for the roster. */
 tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tcp,
                                struct link_address *address_p);
 void rendezvous_listen_stop(struct rendezvous *rdv);
@@ -125,8 +129,8 @@ void rendezvous_awake(struct rendezvous *rdv);
 void rendezvous_reap(struct rendezvous *rdv);
 /** Return the owner. Any thread. */
 void *rendezvous_owner(const struct rendezvous *rdv);
-/** Return the number of completed operations of the context. Any thread: if the value is
- *  unchanged, no outcome was stored in between. */
+/** Return the number of completed operations of the context. Any thread: the value grows
+ *  after outcomes were stored, so while it is unchanged no operation need be tested. */
 uint64_t rendezvous_completions(const struct rendezvous *rdv);
 
 #endif

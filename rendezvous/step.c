@@ -37,8 +37,8 @@ static void publish_abort(struct tryst_step *step, const struct scope *scope)
     step->origin_status = scope->abort_status;
     step->origin_rank = scope->abort_rank;
     snprintf(step->text, sizeof step->text, "%s", scope->abort_text);
-    /* release: the fields above before the flag; pairs with the
-     * acquire in tryst_step_status. */
+    /* release: the fields above before the flag; pairs with the acquire in
+     * tryst_step_status. */
     atomic_store_explicit(&step->described, true, memory_order_release);
     atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
 }
@@ -52,8 +52,8 @@ void step_aborted(struct scope *scope)
 
 /* ---- open -------------------------------------------------------------------------- */
 
-/* Stop counting the scope's parked WANTs against the early bound,
- * since the step is open now. */
+/* Stop counting the scope's parked WANTs against the early bound, since the step is open
+ * now. */
 static void early_wants_settle(struct scope *scope)
 {
     for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
@@ -105,8 +105,8 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
         publish_abort(step, scope);
 }
 
-/* Take the step's id if it is above the newest, and submit the
- * step; false: it is not above. */
+/* Take the step's id if it is above the newest id, and submit the step. False: the id is
+ * not above. */
 static bool step_hand_in(tryst_group *group, tryst_step *step)
 {
     pthread_mutex_lock(&group->step_lock);
@@ -217,10 +217,10 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 
 /* ---- close ------------------------------------------------------------------------- */
 
-/* End `op`, which has failed, unless it still has to send to its peer: DONE;
- * the OFFER that answers a WANT; and, unless the group ends, the failure of a
- * flow, or the WANT(VOID) of a receive that was given up before it was
- * announced, which ends the send. */
+/* End `op`, which has failed, unless its peer still needs a record of it: DONE, or the
+ * OFFER that answers a WANT. Unless the group ends, the peer needs two more: the failure
+ * of a flow, and the WANT(VOID) of a receive that was given up before it was announced,
+ * since that WANT ends the send. */
 static void void_close(tryst_op *op, bool group_ends)
 {
     unsigned needed = group_ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
@@ -251,7 +251,7 @@ void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status statu
         live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     scope_move(rdv, scope, SCOPE_CLOSING);
     scope->step = NULL;
-    /* the cause of a held send answers its WANT */
+    /* first: the cause of a held send answers its WANT */
     close_ops(&scope->ops, status, text);
     close_ops(&scope->warned, status, text);
     producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);

@@ -21,7 +21,8 @@ struct tryst_step {
     /** TRYST_OK, or TRYST_E_ABORTED once the abort is visible. */
     _Atomic(int32_t) status;
     _Atomic(bool) abort_requested;
-    /** The fields below are written (release), and do not change any more. */
+    /** True: the origin and the text were written (release) and do not change any
+     *  more. */
     _Atomic(bool) described;
     int32_t origin_status;
     int32_t origin_rank;
@@ -31,10 +32,11 @@ struct tryst_step {
     char requested_text[256];
 };
 
-/** Fail the operations of a scope that was aborted, and make the
- *  cause readable from its step. */
+/** Fail the operations of a scope that was aborted, and make the cause readable from its
+ *  step. */
 void step_aborted(struct scope *scope);
-/** Close the scope on this side: answer parked WANTs, fail what is pending. */
+/** Close the scope on this side: answer parked WANTs, and fail the pending operations
+ *  with `status` and `text`. */
 void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status status,
                  const char *text);
 

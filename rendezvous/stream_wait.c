@@ -133,7 +133,8 @@ void gates_close(struct gates *gates, const struct log *log)
 
 /* ---- words ------------------------------------------------------------------------- */
 
-/* Take the oldest free gate of this device, if its stream has passed it. */
+/* Take the free gate of this device that was set longest ago. NULL: there is none, or its
+ * stream has not passed it. */
 static struct gate *free_gate_get(struct gates *gates, int32_t device)
 {
     struct gate *found = NULL;
@@ -178,12 +179,12 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
     return TRYST_OK;
 }
 
-/* Set the word, so that the stream continues. Another
- * operation may take the word at once. */
+/* Set the word, so that the stream continues. Another operation may take the word at
+ * once. */
 static void gate_open(struct gates *gates, struct gate *gate)
 {
-    /* release: the operation's results come before the word.
-     * Pairs with the stream's read. */
+    /* release: the operation's results come before the word. Pairs with the stream's
+     * read. */
     __atomic_store_n(gate->word, 1, __ATOMIC_RELEASE);
     free_put(gates, gate);
 }

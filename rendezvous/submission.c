@@ -18,8 +18,8 @@ tryst_status rendezvous_usable(const struct rendezvous *rdv)
 {
     if (rdv->fork_generation != fork_generation_now())
         return TRYST_E_FORKED;
-    /* relaxed: a racing close is the user's error; this check is
-     * for callbacks during a close. */
+    /* relaxed: a racing close is the user's error; this check is for callbacks during a
+     * close. */
     return atomic_load_explicit(&rdv->closing, memory_order_relaxed) ? TRYST_E_CONTEXT
                                                                      : TRYST_OK;
 }
@@ -55,13 +55,13 @@ static void flush_prompt(struct rendezvous *rdv)
     }
 }
 
-/* Run a submission in the calling thread if the lock is free and no other submission
- * is queued. Records for peers without unacknowledged frames leave at once; those
- * for others leave with the next pass, packed with more. A transfer that the
- * submission completes starts at once, unless more urgent ones take the window.
- * Callbacks do not run here: completions are delivered by the next pass, so
- * tryst_arm requires one. False: the lock is taken, or its last holder sleeps
- * outside (tryst_arm) and must be woken. */
+/* Run a submission in the calling thread if the lock is free and no other submission is
+ * queued. Records for peers without unacknowledged frames leave at once; records for
+ * other peers leave in the next pass, packed with more. A transfer that the submission
+ * completes starts at once, unless more urgent ones take the window. Callbacks do not run
+ * here: the next pass delivers completions, so tryst_arm requires a pass. False: the lock
+ * is taken, other submissions are queued, or the last holder of the lock sleeps outside
+ * (tryst_arm) and must be woken. */
 static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
 {
     if (!rdv->enter || !rdv->enter(rdv->owner))
@@ -84,8 +84,8 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
 {
     mpsc_push(&rdv->submissions, &submission->node);
-    /* seq_cst: Dekker with rendezvous_arm (push, then load;
-     * store, then check for pushes). */
+    /* seq_cst: Dekker with rendezvous_arm (here: push, then load; there: store, then
+     * check for pushes). */
     if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
         poller_wake(rdv->poller);
 }

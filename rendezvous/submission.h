@@ -14,8 +14,8 @@ struct submission;
 tryst_status rendezvous_usable(const struct rendezvous *rdv);
 /** Refuse submissions from now on. */
 void rendezvous_refuse(struct rendezvous *rdv);
-/** Run a submission, here if the progress lock is free, else queue it
- *  for the next pass. Any thread. */
+/** Run a submission here if the progress lock is free, no submission is queued and the
+ *  engine's thread does not sleep; else queue it for the next pass. Any thread. */
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
 /** Queue a submission that calls the user back: it runs in a pass. Any thread. */
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission);

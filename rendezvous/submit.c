@@ -27,8 +27,8 @@
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-/* Fail the operation if its scope is closing or aborted, or its
- * peer has failed; true if so. */
+/* Fail the operation if its scope is closing or aborted, or its peer has failed. True if
+ * so. */
 static bool op_reject_if_failed(tryst_op *op)
 {
     const struct scope *scope = op->scope;
@@ -45,9 +45,9 @@ static bool op_reject_if_failed(tryst_op *op)
     return op->reported;
 }
 
-/* Bind the operation to its entry and arm its deadline. Without peer, entry or deadline
- * it has no number, so all later operations of its key would meet wrong ones: the step
- * fails on all ranks. False if so; the operation has ended. */
+/* Bind the operation to its entry and arm its deadline. False: there was no memory for
+ * peer, entry or deadline, and the operation has ended. It got no number, so all later
+ * operations of its key would meet wrong ones: the step is aborted on all ranks. */
 static bool op_bind(tryst_op *op)
 {
     struct rendezvous *rdv = op->rdv;
@@ -176,8 +176,8 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
     return tensor_check(rdv, tensor, params && (params->flags & TRYST_OP_DEAD));
 }
 
-/* Check that the key names this rank on this side, and the present
- * incarnation of the producer. */
+/* Check that the key names this rank on this side, and the present incarnation of the
+ * producer. */
 static tryst_status key_check(enum op_kind kind, const tryst_group *group,
                               const tryst_key *key)
 {
@@ -205,8 +205,8 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
                   key->src_rank, incarnation);
 }
 
-/* Take the tensor. If the caller names no memory handle, one is searched among the
- * registered regions for what may go as bulk. */
+/* Copy the tensor's fields. If the tensor names no region and is large enough for bulk,
+ * find a registered region that covers it. */
 static void op_tensor_copy(tryst_op *op, const tryst_tensor *tensor)
 {
     op->tensor = *tensor;

@@ -22,7 +22,7 @@
 #include "transports/memory/memfd.h"
 #include "tryst/tryst.h"
 
-/* Largest number of peers on the page: 184 KiB. */
+/* The most peers on the page: 184 KiB. */
 enum { PEERS_MAX = 1024 };
 
 #define WORD        sizeof(uint64_t)
@@ -64,8 +64,8 @@ static void record_end(live_word *record)
     live_put(&record[1], atomic_load_explicit(&record[0], memory_order_relaxed));
 }
 
-/* Write a record of `bytes`. The first two words of `value` are skipped:
- * they are `begun` and `ended`. */
+/* Write a record of `bytes`. The first two words of `value` are skipped: they are `begun`
+ * and `ended`. */
 static void record_put(void *at, const void *value, size_t bytes)
 {
     live_word *record = at;
@@ -146,8 +146,8 @@ void live_session(struct live *live, uint64_t session)
 
 /* ---- waiting ----------------------------------------------------------------------- */
 
-/* Return the thread's id. gettid costs a system call, so the id
- * of the last thread is kept. */
+/* Return the thread's id. gettid costs a system call, so the id of the last thread is
+ * kept. */
 static int32_t thread_id(struct live *live)
 {
     if (!live->tid || !pthread_equal(live->thread, pthread_self())) {

@@ -51,7 +51,7 @@ struct live {
     char *page; /**< the header's address, to count in bytes */
     size_t page_bytes;
     int fd;
-    /** The last thread and its id; a copy in a forked child is useless. */
+    /** The thread that waited last, and its id; in a forked child both are stale. */
     int32_t tid;
     pthread_t thread;
 };
@@ -59,7 +59,7 @@ struct live {
 /** Write a key that differs from the one that the place held before. */
 void live_key_put(live_word *record, const tryst_key *key);
 
-/** release: pairs with a reader's acquires; page.c has the argument. */
+/** Store a word with release, which pairs with a reader's acquires (page.c). */
 static inline void live_put(live_word *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_release);
@@ -85,9 +85,9 @@ static inline void live_what_put(live_word *record, uint32_t what, int32_t rank)
     live_put(&record[LIVE_WHAT], what | (uint64_t)(uint32_t)rank << 32);
 }
 
-/** Take a place for an operation that was submitted. Each operation costs
- *  some forty instructions here. Returns the place; NULL: none is free, and
- *  the operation is only counted. */
+/** Take a place for an operation that was submitted. Each operation costs some forty
+ *  instructions here. Returns the place; NULL: none is free, and the operation is only
+ *  counted. */
 __attribute__((always_inline)) static inline live_word *live_op_add(
     struct live *live, const struct live_op *op)
 {
@@ -110,8 +110,9 @@ __attribute__((always_inline)) static inline live_word *live_op_add(
     return record;
 }
 
-/** Free the place of an operation that has completed. One word is enough: all others were
- *  true until now. Another operation may take the place from now on. */
+/** Free the place of an operation that has completed; another operation may take it from
+ *  now on. Clearing one word is enough: a reader that has read the others before has
+ *  values that were true then. */
 static inline void live_op_forget(struct live *live, live_word *record)
 {
     live->places[live->places_count++] = record;

@@ -15,7 +15,7 @@ struct bootstrap_env {
     /** Points into this record: do not copy the record. */
     struct bootstrap_params params;
     int local_rank, local_size; /**< -1: not known */
-    /** params.listen_fd belongs to this record until bootstrap_open */
+    /** params.listen_fd belongs to this record until bootstrap_open takes it. */
     bool owns_listener;
     char address[BOOTSTRAP_ADDRESS_MAX];
     char net[BOOTSTRAP_NET_MAX];
@@ -31,14 +31,15 @@ struct bootstrap_env {
  *  TRYST_E_CONFIG     half set or contradicting: the text names the variables
  *  TRYST_E_TOKEN      no token: the text has the line to type; a token file that other
  *                     users can read: the text has the chmod
+ *  TRYST_E_IO         the token file cannot be opened or read
  *  TRYST_E_BOOTSTRAP  PMIx does not answer, or rank 0 published nothing
  *  TRYST_E_NOMEM, TRYST_E_SYSTEM */
 tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns,
                                 const struct log *log, struct err *err,
                                 struct bootstrap_env *env_p);
 
-/** Check that there is a valid token, as bootstrap_env_read would find it, without
- *  waiting. TRYST_E_TOKEN, TRYST_E_IO. */
+/** Check that there is a valid token, or TRYST_INSECURE=1, as bootstrap_env_read would
+ *  find it, but without PMIx. TRYST_OK, TRYST_E_TOKEN, TRYST_E_IO. */
 tryst_status bootstrap_token_check(const struct config *config, struct err *err);
 
 /** Wipe the token, and close a listening socket that bootstrap_open has not taken. */

@@ -35,7 +35,8 @@ struct pmix_api {
 #undef API_POINTER
 };
 
-/* Shared by the caller and its thread; the one that leaves last frees it. */
+/* Shared by the caller and its thread. The caller frees it, or the thread if the caller
+ * has timed out. */
 struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t ended;
@@ -50,8 +51,8 @@ struct meeting {
     char why[256];
 };
 
-/* The text that this process has published or received; it does not
- * change until the process ends. */
+/* The text that this process has published or received. It does not change until the
+ * process ends. */
 static struct {
     pthread_mutex_t lock;
     int size; /* 0: nothing yet */

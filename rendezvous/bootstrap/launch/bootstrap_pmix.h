@@ -34,7 +34,8 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
  *  process have the same address of rank 0 and the same token. */
 bool bootstrap_pmix_cached(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p);
 
-/** True if PMIx's library loads. If not, write ", but " and the reason to `text`. */
+/** True if PMIx's library loads, or if there is no memory to try. If it does not load,
+ *  write ", but " and the reason to `text`. */
 bool bootstrap_pmix_usable(char *text, size_t capacity);
 
 #endif

@@ -199,8 +199,8 @@ static tryst_status torchrun_port(struct detecting *self, int *port_p)
     return status;
 }
 
-/* Derive the address from MASTER_ADDR. torchrun's own store has MASTER_PORT;
- * Tryst uses the port above it. */
+/* Derive the address from MASTER_ADDR. torchrun's own store has MASTER_PORT; Tryst uses
+ * the port above it. */
 static tryst_status torchrun_address(struct detecting *self)
 {
     const char *host = value_of(self, "MASTER_ADDR");

@@ -40,12 +40,13 @@ struct launch {
     char why[LAUNCH_WHY_BYTES];
 };
 
-/** Find the launcher. `get` is getenv, or a test's function. TRYST_E_CONFIG:
- *  half set, contradicting, or not numbers; the text names the variables and
- *  how to set what is missing. */
+/** Find the launcher. `get` is getenv, or a test's function. TRYST_OK; TRYST_E_CONFIG:
+ *  the variables are half set, contradict each other, or are no numbers; the text names
+ *  them, and how to set what is missing. */
 tryst_status launch_detect(const struct config *config, char *(*get)(const char *name),
                            struct err *err, struct launch *launch_p);
 
-const char *launcher_name(enum launcher launcher); /* "torchrun"; "none" */
+/** Return the name of a launcher: "torchrun"; "none". */
+const char *launcher_name(enum launcher launcher);
 
 #endif

@@ -22,8 +22,8 @@ tryst_status rank_key_make(uint8_t secret_p[RANK_KEY_BYTES],
                            uint8_t open_p[RANK_KEY_BYTES]);
 
 /** Compute the key of two ranks by the secret of the one and the open key of the other.
- *  Both ranks compute the same key, and no third rank can. False: `open` is not an open
- *  key that rank_key_make draws. */
+ *  Both ranks compute the same key, and no third rank can. False: `open` is not a valid
+ *  open key. */
 bool rank_key_pair(const uint8_t secret[RANK_KEY_BYTES],
                    const uint8_t open[RANK_KEY_BYTES], uint8_t pair_p[RANK_KEY_BYTES]);
 

@@ -13,8 +13,8 @@
 
 /* ---- hosts ------------------------------------------------------------------------- */
 
-/* Return the index of this host in `hosts`, where a new one is added. `seen` holds
- * `nodes`, parallel to `hosts`. */
+/* Return the index of this host in `hosts`; a host that is not there is added. `seen`
+ * indexes `hosts` by hash; its nodes are `nodes`, parallel to `hosts`. */
 static uint32_t host_index(struct hash_table *seen, struct hash_node *nodes,
                            struct host_identity *hosts, const struct host_identity *host)
 {

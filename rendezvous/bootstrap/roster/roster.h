@@ -40,7 +40,8 @@ struct roster_rank {
     int32_t pid;
     uint32_t prefix; /**< offset in `text` */
     uint32_t host;   /**< index in `hosts` */
-    /** Not this rank's own: element i holds the rank of prefix number i. */
+    /** Element i holds the rank with prefix number i in the order of device_name_compare;
+     *  not a value of rank i. */
     uint32_t by_prefix;
 };
 
@@ -54,13 +55,13 @@ struct roster {
     char *text;                  /**< prefixes, each with its terminator */
 };
 
-/** Keep the announcements: `entries` by rank, `by_prefix` the same by
- *  device_name_compare. `roster` has rank and sizes. TRYST_OK, TRYST_E_NOMEM. */
+/** Keep the announcements: `entries` by rank, and `by_prefix`, the same entries in the
+ *  order of device_name_compare. `roster` has rank and sizes. TRYST_OK, TRYST_E_NOMEM. */
 tryst_status roster_keep(struct roster *roster, const struct roster_entry *entries,
                          const struct roster_entry *const *by_prefix);
 void roster_close(struct roster *roster);
 
-/** Return the rank with a prefix that covers `device` by whole path components, or -1. */
+/** Return the rank with a prefix that covers `device` by whole components; -1: none. */
 int roster_rank_of(const struct roster *roster, const char *device, size_t bytes);
 /** Return a rank's host, as the rank announced it. */
 struct host_identity roster_host(const struct roster *roster, int rank);

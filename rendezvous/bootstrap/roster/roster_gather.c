@@ -79,7 +79,7 @@ static tryst_view prefix_of(const struct roster_entry *entry)
     return (tryst_view){entry->device_prefix, strlen(entry->device_prefix)};
 }
 
-/* Compare for qsort; equal prefixes by rank. */
+/* Compare prefixes for qsort; equal prefixes are in the order of ranks. */
 static int entries_compare(const void *a, const void *b)
 {
     const struct roster_entry *const *left = a;
@@ -100,9 +100,9 @@ static tryst_status prefixes_sort(struct announced *roster)
     return TRYST_OK;
 }
 
-/* Return the lowest rank with a prefix that covers another rank's; the size: none.
- * Comparing neighbours is enough: what a prefix covers comes directly after it, and an
- * equal prefix also before it. */
+/* Return the lowest rank with a prefix that covers another rank's; the number of ranks:
+ * there is none. Comparing neighbours is enough: the names that a prefix covers come
+ * directly after it, and an equal prefix also before it. */
 static int covering_first(const struct announced *roster)
 {
     int first = roster->size;

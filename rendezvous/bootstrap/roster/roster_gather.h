@@ -12,9 +12,9 @@
 struct bootstrap;
 
 /** Gather all entries and check that they agree: versions, byte order, settings,
- *  prefixes. `mine` holds what config does not: wire version, prefix, incarnation, host.
- *  With size 1 `bootstrap` is NULL. TRYST_OK, TRYST_E_HANDSHAKE, TRYST_E_GROUP,
- *  TRYST_E_NOMEM, or the bootstrap's status. */
+ *  prefixes. `mine` holds what config does not: wire version, prefix, incarnation, host,
+ *  key; its other fields are set here. With size 1 `bootstrap` is NULL. TRYST_OK,
+ *  TRYST_E_HANDSHAKE, TRYST_E_GROUP, TRYST_E_NOMEM, or the bootstrap's status. */
 tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
                          const struct config *config, struct roster_entry *mine,
                          struct err *err, struct roster *roster_p);

@@ -23,8 +23,8 @@
 struct bootstrap {
     struct bootstrap_params params; /* strings point into this record */
     uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
-    struct bootstrap_client
-        client;            /* fd -1: not connected, or over the caller's all-gather */
+    /* fd -1: not connected, or over the caller's all-gather */
+    struct bootstrap_client client;
     struct server *server; /* rank 0 only */
     char address[BOOTSTRAP_ADDRESS_MAX];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
@@ -82,8 +82,8 @@ static void params_copy(struct bootstrap *bootstrap,
  * kernel may have given it to an outgoing connection. */
 #define LISTEN_TRIES_NS (2 * NS_PER_S)
 
-/* Get rank 0's listeners: the descriptor that it was given if that is a
- * listening socket, else new sockets. */
+/* Get rank 0's listeners: the given descriptor if that is a listening socket with the
+ * port of the address, else new sockets. */
 static tryst_status listeners_get(const struct bootstrap_params *params, struct err *err,
                                   struct bootstrap_listeners *listeners_p)
 {
@@ -99,7 +99,8 @@ static tryst_status listeners_get(const struct bootstrap_params *params, struct 
                             clock_monotonic_ns() + tries_ns, err, listeners_p);
 }
 
-/* Close the given listener, which belongs to the bootstrap also after a failure. */
+/* Close the given descriptor if it is a listener for the address: the bootstrap owns such
+ * a listener also after a failure. */
 static void listener_drop(const struct bootstrap_params *params)
 {
     if (params->listen_fd >= 0 &&

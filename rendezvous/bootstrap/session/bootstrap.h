@@ -58,14 +58,15 @@ struct bootstrap_params {
     const void *token;   /**< the job's secret; may be NULL only with `insecure` */
     size_t token_bytes;
     bool insecure; /**< no token: every process that reaches the port may join */
-    /** Rank 0: TRYST_NET's syntax; NULL: `address` decides. */
+    /** Rank 0: the interface to listen on, in TRYST_NET's syntax. NULL: `address`
+     *  decides. */
     const char *bind_interface;
     uint64_t timeout_ns; /**< for each call below; 0: 60 s; at most a day */
     const struct log *log;
     const struct clock *clock; /**< NULL: the machine's clock */
-    /** May be NULL; set (relaxed) by any thread to cancel soon. */
+    /** Any thread sets it (relaxed) to cancel the call soon; may be NULL. */
     const atomic_bool *cancel;
-    /** Not NULL: use this function, and no address, token or server. */
+    /** Not NULL: this function gathers, and no address, token or server is used. */
     tryst_allgather_fn allgather;
     void *allgather_arg;
 };
@@ -85,9 +86,9 @@ struct bootstrap;
 tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *err,
                             struct bootstrap **bootstrap_p);
 
-/** Gather `bytes` bytes of every rank (the same number on each; may be 0) in rank
- *  order into `all` (size × bytes). Errors are those of bootstrap_open; after one
- *  the object can only be closed. */
+/** Gather `bytes` bytes of every rank (the same number on each; may be 0) in rank order
+ *  into `all` (size × bytes). Errors are those of bootstrap_open; after one the object
+ *  can only be closed. */
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
                                  size_t bytes, void *all, struct err *err);
 

@@ -16,8 +16,8 @@
 #include "core/os/random.h"
 #include "core/text/text.h"
 
-/* Note a refused connection, for the sentence that names missing ranks:
- * it may have been one of them. */
+/* Note a refused connection, for the sentence that names missing ranks: one of them may
+ * have opened it. */
 static void refused_note(struct server *server, const struct conn *conn, const char *why)
 {
     char peer[BOOTSTRAP_PEER_TEXT_BYTES];
@@ -124,8 +124,8 @@ static void member_join(struct server *server, struct conn *conn, int rank, uint
              rank, server->size, pid, member->host, server->joined_count);
 }
 
-/* True if the rank has left this session in order, and now connects for the next one
- * while this one waits for others to leave. */
+/* True if the rank has left this session in order, and connects for its next session
+ * while this session waits for other ranks to leave. */
 static bool comes_again(const struct server *server,
                         const struct bootstrap_wire_proof *proof)
 {

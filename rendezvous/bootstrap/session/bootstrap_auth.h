@@ -16,11 +16,11 @@ struct bootstrap_token {
     size_t bytes;
 };
 
-/** Initialize libsodium. Must have succeeded once before the other functions
- *  are called. TRYST_E_SYSTEM. */
+/** Initialize libsodium. Must have succeeded once before the other functions are called.
+ *  TRYST_OK, TRYST_E_SYSTEM. */
 tryst_status bootstrap_auth_init(struct err *err);
 
-/** Compute a MAC; `code` is 0 for the client's. */
+/** Compute the MAC of a side; `code` is the verdict, or 0 for the client's MAC. */
 void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role,
                    const struct bootstrap_wire_proof *proof, uint32_t code,
                    const uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES],

@@ -16,8 +16,8 @@
 /* Pause between attempts: long enough to be no load, short for the user. */
 #define RETRY_FIRST_NS (10 * NS_PER_MS)
 #define RETRY_MOST_NS  (250 * NS_PER_MS)
-/* Time of one attempt, from connect to verdict; the server keeps a
- * half-open connection as long. */
+/* Time of one attempt, from connect to verdict; the server keeps an unproved connection
+ * as long. */
 #define ATTEMPT_NS (5 * NS_PER_S)
 /* The server ends a request at this rank's deadline and names the missing ranks; the
  * answer may take this much longer to arrive. */
@@ -25,8 +25,8 @@
 
 /* ---- bytes ------------------------------------------------------------------------- */
 
-/* Read or write what the socket takes now. Returns the bytes moved, 0 if the call would
- * block, -1 if the connection has ended (errno 0: closed in order). */
+/* Read or write as much as the socket allows now. Returns the bytes moved, 0 if the call
+ * would block, -1 if the connection has ended (errno 0: closed in order). */
 static ssize_t socket_move(int fd, void *data, size_t bytes, bool write)
 {
     ssize_t moved;
@@ -269,8 +269,8 @@ void bootstrap_client_adopt(struct bootstrap_client *client, int fd)
 
 /* ---- requests ---------------------------------------------------------------------- */
 
-/* A request that is being sent while its reply may already arrive: a session that fails
- * reports so in the middle of a large request. */
+/* A request that is being sent while its reply may already arrive: if the session fails,
+ * the server sends FAILED in the middle of a large request. */
 struct exchange {
     struct bootstrap_client *client;
     const struct bootstrap_wait *wait;

@@ -15,7 +15,7 @@ struct bootstrap_client {
     int fd;
     uint64_t gathers_count;
     bool midway; /**< a request was sent in part: no other message can follow it */
-    char server[BOOTSTRAP_ADDRESS_MAX]; /**< for messages */
+    char server[BOOTSTRAP_ADDRESS_MAX]; /**< rank 0's address, for messages */
 };
 
 /** Connect to `params->address` and prove the token. */
@@ -26,9 +26,7 @@ tryst_status bootstrap_client_open(struct bootstrap_client *client,
 /** Take a socket that is already connected to rank 0's own server. */
 void bootstrap_client_adopt(struct bootstrap_client *client, int fd);
 
-/** Send a request of `head` and `body` (either may be empty) and read its reply into
- *  `result` (at most `capacity` bytes); `*bytes_p` is the number of bytes that came. A
- *  RESULT that carries a status (a refused put) returns it without an error text. */
+/** A request of `head` and `body` (either may be empty), and room for its reply. */
 struct bootstrap_request {
     enum bootstrap_frame_type type;
     const void *head, *body;
@@ -36,6 +34,9 @@ struct bootstrap_request {
     void *result;
     size_t capacity;
 };
+/** Send a request and read its reply into `result` (at most `capacity` bytes); `*bytes_p`
+ *  is the number of bytes that came. If the reply carries a status (a refused put), that
+ *  is returned, without an error text. */
 tryst_status bootstrap_client_request(struct bootstrap_client *client,
                                       const struct bootstrap_request *request,
                                       const struct bootstrap_wait *wait, struct err *err,

@@ -234,8 +234,8 @@ static void port_put(struct sockaddr_storage *at, uint16_t port)
         ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
 }
 
-/* Add the first address of each family among the interfaces that
- * TRYST_NET, or the default, chooses. */
+/* Listen at the first address of each family among the interfaces that TRYST_NET, or the
+ * default, chooses. */
 static tryst_status chosen_add(struct listening *listening, const char *net,
                                uint16_t port, struct err *err)
 {
@@ -329,8 +329,8 @@ void bootstrap_listeners_close(struct bootstrap_listeners *listeners)
 
 /* ---- at an address that Tryst chooses ---------------------------------------------- */
 
-/* Of the interfaces that `net`, or the default, chooses, take
- * the one of the default route. */
+/* Choose the address to listen at: loopback, or, of the interfaces that `net` or the
+ * default chooses, that of the best default route. */
 static tryst_status here_choose(bool loopback, const char *net, struct err *err,
                                 struct sockaddr_storage *at_p)
 {

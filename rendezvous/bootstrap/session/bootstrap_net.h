@@ -49,21 +49,21 @@ tryst_status bootstrap_resolve(const char *text, struct err *err,
                                struct bootstrap_address *address_p,
                                struct addrinfo **found_p);
 
-/** Make one attempt, at most until `until_ns`. On failure return
- *  -1 with an errno in *error_p. */
+/** Make one attempt to connect, at most until `until_ns`. Returns the socket; -1 with an
+ *  errno in *error_p: the attempt failed. */
 int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *to,
                       uint64_t until_ns, int *error_p);
 
-/** Listen for rank 0. The address decides if it belongs to this machine. A host name that
- *  means loopback here (Debian's 127.0.1.1) adds the chosen interface, which other
- *  machines reach. An address of another machine (forwarded) needs `net`, TRYST_NET's
- *  text. Never a wildcard. A port in use is tried again until `until_ns`
- *  (CLOCK_MONOTONIC). TRYST_E_BOOTSTRAP, TRYST_E_CONFIG, TRYST_E_SYSTEM,
- *  TRYST_E_NOMEM. */
 struct bootstrap_listeners {
     int fds[BOOTSTRAP_LISTENERS_MAX];
     size_t count;
 };
+/** Listen for rank 0. If `address` belongs to this machine, listen there. For a host name
+ *  that means loopback here (Debian's 127.0.1.1), listen also on the interface that
+ *  TRYST_NET or the default chooses, which other machines reach. An address of another
+ *  machine (forwarded) needs `net`, TRYST_NET's text. Never a wildcard. A port in use is
+ *  tried again until `until_ns` (CLOCK_MONOTONIC). TRYST_E_BOOTSTRAP, TRYST_E_CONFIG,
+ *  TRYST_E_SYSTEM, TRYST_E_NOMEM. */
 tryst_status bootstrap_listen(const char *address, const char *net, uint64_t until_ns,
                               struct err *err, struct bootstrap_listeners *listeners_p);
 void bootstrap_listeners_close(struct bootstrap_listeners *listeners);
@@ -76,8 +76,8 @@ tryst_status bootstrap_listen_here(bool loopback, const char *net,
                                    struct port_range ports, struct err *err, int *fd_p,
                                    char address_p[BOOTSTRAP_ADDRESS_MAX]);
 
-/** True if `fd` is a listening TCP socket with the port of `address`; it is then made
- *  non-blocking and close-on-exec. */
+/** True if `fd` is a listening TCP socket with the port of `address` (NULL: any port),
+ *  and was made non-blocking and close-on-exec. */
 bool bootstrap_listener_adopt(int fd, const char *address);
 
 /** Write the address of the other end, as "10.0.0.7:4711"; return `text`. */

@@ -51,8 +51,8 @@ void serve_failure_send(struct server *server, struct conn *conn)
                (size_t)frame.bytes, CONN_LINGER);
 }
 
-/* Set the time by which the others must have left, or received the
- * failure, after rank 0 has left. */
+/* Set, after rank 0 has left, the time by which all other ranks must have left or
+ * received the failure. */
 static void end_set(struct server *server)
 {
     bool failed = server->failure.status != TRYST_OK;
@@ -271,8 +271,8 @@ static bool gather_begin(struct server *server, const struct conn *conn)
     return true;
 }
 
-/* Choose where the rank's part is stored, when its header has come. `gave` is
- * set when the part is complete. */
+/* Choose where the rank's part is stored, when its header has come. `gave` is set when
+ * the part is complete. */
 static void gather_header(struct server *server, struct conn *conn)
 {
     struct gather *gather = &server->gather;
@@ -342,8 +342,8 @@ static const struct store_entry *store_get(const struct store *store, const char
     return NULL;
 }
 
-/* Copy a value into the store. TRYST_E_INVALID (put twice,
- * over a limit) or TRYST_E_NOMEM. */
+/* Copy a value into the store. TRYST_OK, TRYST_E_INVALID (put twice, or over a limit) or
+ * TRYST_E_NOMEM. */
 static tryst_status store_put(struct store *store, const char *name, const void *value,
                               size_t bytes)
 {

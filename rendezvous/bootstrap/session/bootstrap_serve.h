@@ -16,14 +16,15 @@ void serve_overdue(struct server *server, const struct conn *conn);
 /** Fail the session for all ranks, unless it has failed before. */
 void serve_fail(struct server *server, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/** Send the failure to a member, if there is one and the connection can take it now. */
+/** Send FAILED to a member, if the session has failed and the connection is in a state
+ *  that can take it. */
 void serve_failure_send(struct server *server, struct conn *conn);
 
 /** Free all names and values. */
 void serve_store_wipe(struct store *store);
 
-/** "rank 2 (pid 71 on node3, 10.0.0.3:4711)". */
 #define MEMBER_TEXT_BYTES 192
+/** Describe a rank: "rank 2 (pid 71 on node3, 10.0.0.3:4711)". Returns `text`. */
 char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_BYTES]);
 
 #endif

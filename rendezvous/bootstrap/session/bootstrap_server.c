@@ -18,7 +18,8 @@
 #include "core/os/fd.h"
 #include "transports/signal_guard.h"
 
-/* Accepted per turn, so that a flood of connections cannot starve the members. */
+/* The most connections accepted in one turn, so that a flood of them cannot starve the
+ * members. */
 #define ACCEPTS_PER_PASS 16
 /* Pause of accept after descriptors ran out. */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS)
@@ -50,7 +51,8 @@ static struct conn *slot_free(struct server *server)
     return NULL;
 }
 
-/* Return the oldest unproved connection, and the number of unproved ones. */
+/* Return the oldest unproved connection (NULL: none), and in *count_p the number of
+ * unproved ones. */
 static struct conn *unproved_oldest(struct server *server, size_t *count_p)
 {
     struct conn *oldest = NULL;
@@ -196,9 +198,9 @@ static void accept_one(struct server *server, int fd, const struct sockaddr_stor
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    /* Inherited from the listener, unless the connection came before the
-     * listener was adopted. Without it, a connection that this end closes first
-     * keeps the port for a minute. */
+    /* The socket inherits this option from the listener, unless the connection came
+     * before the listener was adopted. Without the option, a connection that this end
+     * closes first keeps the port for a minute. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     conn->peer = *peer;
 }
@@ -329,8 +331,8 @@ static bool members_gone(const struct server *server)
     return true;
 }
 
-/* True if the server has ended. After a failure, ranks that are still connecting can
- * receive it until end_ns. */
+/* True if the server has ended. After a failure the server stays until end_ns for ranks
+ * that have not joined, so that they receive the failure too. */
 static bool server_ended(const struct server *server, uint64_t now_ns)
 {
     if (!server->own_left)

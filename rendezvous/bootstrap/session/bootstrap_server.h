@@ -60,14 +60,14 @@ enum conn_state {
 struct conn {
     enum conn_state state, after;
     int fd;
-    bool proved, failed_sent; /**< FAILED has been sent (or is not needed) */
+    bool proved, failed_sent; /**< failed_sent: FAILED was sent, or is not needed */
     int rank;                 /**< a member's rank, else -1 */
     uint64_t since_ns, wait_end_ns;
     struct sockaddr_storage peer;
     uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES], server_nonce[BOOTSTRAP_NONCE_BYTES];
-    /** Input: a fixed-size message, or a payload. */
+    /** Input: a fixed-size message. A payload goes to `payload` instead. */
     uint8_t in[sizeof(struct bootstrap_wire_proof)];
-    size_t in_bytes;
+    size_t in_bytes; /**< bytes of the message, or of the payload, that have come */
     struct bootstrap_wire_frame request;
     uint8_t *payload;
     size_t payload_bytes;
@@ -89,7 +89,8 @@ struct member {
 };
 
 /** Two all-gathers: one that is being collected, and one that is being sent. Two buffers
- *  are enough, since a rank requests the next only after it has received the last. */
+ *  are enough, since a rank requests an all-gather only after it has received the result
+ *  of the one before. */
 struct gather {
     uint64_t sequence;
     int given_count;
@@ -145,12 +146,13 @@ tryst_status server_start(const struct bootstrap_params *params,
                           const struct bootstrap_listeners *listeners, int own_fd,
                           struct err *err, struct server **server_p);
 
-/** Wait until the server ends: rank 0 has left, and all others
- *  have left or had their time. */
+/** Wait until the server ends (rank 0 has left, and all others have left or the time for
+ *  that is over), and free it. */
 void server_join(struct server *server);
 
-/** Run the server without a thread, for tests: server_progress polls all connections once
- *  (with `wait`, until the first event); false: the server has ended. */
+/** Open the server without a thread, for server_start and for tests. server_progress
+ *  polls all connections once (with `wait`, until the first event); false: the server has
+ *  ended. */
 tryst_status server_open(const struct bootstrap_params *params,
                          const struct bootstrap_listeners *listeners, int own_fd,
                          struct err *err, struct server **server_p);

@@ -9,15 +9,15 @@
 /** Room for the longest list that is written before it is cut. */
 #define RANKS_TEXT_BYTES 160
 
+#define RANKS_TEXT_RUNS_MAX 8
 /** Write the ranks for which `holds(arg, rank)` is true, in order; runs of three and more
  *  as "5..7"; after RANKS_TEXT_RUNS_MAX runs "and N more"; "no rank" if there is none.
- *  Returns `text`; `*count_p` (may be NULL) is the number of these ranks. */
-#define RANKS_TEXT_RUNS_MAX 8
+ *  Returns `text`; `*count_p` (`count_p` may be NULL) is the number of these ranks. */
 char *ranks_text(int size, bool (*holds)(const void *arg, int rank), const void *arg,
                  char text[RANKS_TEXT_BYTES], int *count_p);
 
-/** Write a time: "60 s", "1.5 s", "250 ms". */
 #define SECONDS_TEXT_BYTES 32
+/** Write a time: "60 s", "1.5 s", "250 ms". Returns `text`. */
 char *seconds_text(unsigned long long ns, char text[SECONDS_TEXT_BYTES]);
 
 #endif

@@ -74,16 +74,16 @@ _Static_assert(sizeof(struct bootstrap_wire_verdict) == 40, "wire");
 
 enum bootstrap_role { BOOTSTRAP_ROLE_CLIENT = 1, BOOTSTRAP_ROLE_SERVER = 2 };
 
-/** The input of both MACs, never sent. The role keeps a MAC from passing as the other
- *  side's, the nonces keep it from being valid twice. */
+/** The input of both MACs, never sent. The role keeps a MAC from being valid for the
+ *  other side; the nonces keep it from being valid twice. */
 struct bootstrap_wire_transcript {
     char label[16];   /**< "tryst bootstrap" */
     uint32_t version; /**< BOOTSTRAP_WIRE_VERSION */
     uint32_t role;    /**< enum bootstrap_role */
-    uint32_t rank;    /**< PROOF's, as are size, pid and host */
+    uint32_t rank;    /**< rank, size, pid and host are those in PROOF */
     uint32_t size;
     uint32_t pid;
-    uint32_t code; /**< VERDICT's; 0 in the client's MAC */
+    uint32_t code; /**< the code in VERDICT; 0 in the client's MAC */
     char host[BOOTSTRAP_HOST_BYTES];
     uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES];
     uint8_t server_nonce[BOOTSTRAP_NONCE_BYTES];
