@@ -34,7 +34,7 @@ struct tryst_plan {
     struct overlay *overlay;
     struct plan *plan;
     struct plan_sizes *sizes;
-    uint32_t *members; /* NULL: all ranks */
+    uint32_t *members; /* the group's rank numbers; NULL: all ranks */
 };
 
 tryst_status topo_result(tryst_status status, const struct err *err)

@@ -36,7 +36,7 @@ enum graph_node_kind {
     NODE_NIC,
     NODE_SWITCH,    /**< network switch: Ethernet, InfiniBand */
     NODE_NV_SWITCH, /**< NVLink switch inside a machine */
-    NODE_RANK,      /**< an end: routes begin and end at ranks and pass through none */
+    NODE_RANK,      /**< routes begin and end at ranks and never pass through one */
     NODE_KINDS
 };
 

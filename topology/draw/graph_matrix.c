@@ -18,7 +18,7 @@
 struct matrix {
     const struct graph *graph;
     struct text *text;
-    struct path *paths; /* from the current row's node */
+    struct path *paths; /* paths from the node of the current row */
     uint32_t rows[ROWS_MAX];
     uint32_t rows_count, left_out;
     size_t name_width, cell_width;

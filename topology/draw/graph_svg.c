@@ -389,7 +389,7 @@ static uint32_t links_before(const struct graph *graph, uint32_t from, uint32_t 
     return count;
 }
 
-/* Count the earlier wires with the same two ends. */
+/* Count the earlier wires with the same two ends as link `number`. */
 static uint32_t wires_before(const struct graph *graph, uint32_t number)
 {
     uint32_t small = graph->links[number].from, large = graph->links[number].to;

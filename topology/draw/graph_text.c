@@ -16,7 +16,7 @@
 #include "topology/base/path.h"
 #include "topology/base/words.h"
 
-#define SKIPS_MAX 20 /* the dump lists all */
+#define SKIPS_MAX 20 /* most skips in the text; the dump lists all */
 #define DEPTH_MAX 64 /* deeper nodes are omitted */
 
 struct tree {

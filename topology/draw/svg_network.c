@@ -67,7 +67,7 @@ static double lowest_place(struct svg_layout *layout, double y)
 {
     const struct graph *graph = layout->graph;
     double x = 0;
-    /* the last round: ranks under no switch */
+    /* in the last round: the ranks under no switch */
     for (uint32_t s = 0; s <= graph->nodes_count; s++)
         for (uint32_t i = 0; i < graph->nodes_count; i++) {
             uint32_t wanted = s < graph->nodes_count ? s : GRAPH_NONE;

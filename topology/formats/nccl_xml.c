@@ -293,7 +293,7 @@ static bool gpus_grow(struct host *host)
     return true;
 }
 
-/* Add a device of `kind` below `parent`; *pci_p is its number in the machine. */
+/* Add a device of `kind` below `parent`; *pci_p is the device's index. */
 static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind,
                                const char *address, uint32_t parent, uint32_t *pci_p)
 {

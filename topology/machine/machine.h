@@ -87,8 +87,9 @@ struct machine_skip {
 };
 
 struct machine {
-    const char *name, *label; /**< name NULL: "machine"; label NULL: none */
-    const char *arch;         /**< "x86_64"; NULL: unknown */
+    /** `name` NULL: the builder writes "machine"; `label` NULL: none */
+    const char *name, *label;
+    const char *arch; /**< "x86_64"; NULL: unknown */
     struct machine_package *packages;
     struct machine_numa *numas;
     struct machine_pci *pci;
@@ -125,14 +126,14 @@ struct machine_port *machine_port_add(struct machine *machine);
 
 /** Add NVLinks (see struct machine_nvlink). All links of one pair are one bundle, and so
  *  are all from one GPU to NVLink switches; a bundle's bandwidth is known if each part's
- *  is. False: out of memory. */
+ *  is. Returns false if out of memory. */
 bool machine_nvlink_join(struct machine *machine, const struct machine_nvlink *more);
 /** Keep one bundle of each pair of GPUs, from the lower to the higher; sources list a
  *  wire at one end or at both. */
 void machine_nvlinks_pair(struct machine *machine);
 
 /** List `what` as skipped, unless the last skip is the same; `fmt` is a printf format.
- *  False: out of memory. */
+ *  Returns false if out of memory. */
 bool machine_skip(struct machine *machine, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -27,7 +27,7 @@ struct matrix_end {
     unsigned long long gp_index; /**< hwloc's number of the object, for messages */
 };
 
-/** Add the links of a `count` x `count` matrix. False: out of memory. */
+/** Add the links of a `count` x `count` matrix. Returns false if out of memory. */
 bool nvlink_matrix_join(struct machine *machine, const struct matrix_end *ends,
                         const unsigned long long *mb_per_s, size_t count,
                         enum graph_origin origin);

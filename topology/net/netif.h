@@ -49,7 +49,7 @@ tryst_status netif_list_open(struct err *err, struct netif_list **list_p);
 /** Free a list; NULL is allowed. */
 void netif_list_close(struct netif_list *list);
 
-/** True if `address` is inside `block`/`prefix_bits`; false for different families. */
+/** True if `address` is inside `block`/`prefix_bits`, which has the same family. */
 bool netif_prefix_holds(const struct sockaddr *block, uint32_t prefix_bits,
                         const struct sockaddr *address);
 

@@ -23,8 +23,9 @@ struct place_work {
     uint32_t slots;
     struct place_links *links; /* best first; a link's class is its index */
     uint32_t classes;
-    uint32_t *class_of; /* [devices × devices] */
-    uint32_t *weights;  /* [slots × slots], symmetric */
+    uint32_t *class_of; /* [devices × devices]: class of the link */
+    /* [slots × slots]: weight of the pairs between two slots; symmetric */
+    uint32_t *weights;
     /* [slots + 1]: weight of pairs with a slot from this one on */
     uint32_t *left;
     uint32_t *order, *best; /* [slots]: devices; current and best arrangement */
@@ -32,7 +33,7 @@ struct place_work {
     uint32_t *cost, *least, *turn;
     /* [classes]: the least cost of the devices tried for a slot */
     uint32_t *trial;
-    bool *used; /* [devices] */
+    bool *used; /* [devices]: the device has a slot */
     uint32_t effort;
 };
 
@@ -364,7 +365,7 @@ void place_drop(struct place *place)
 
 /* ---- addresses --------------------------------------------------------------------- */
 
-/* Read "0000:3b:00.0" as one number; false where `text` is malformed. */
+/* Read "0000:3b:00.0" as one number. Returns false if `text` is malformed. */
 static bool bus_read(const char *text, uint64_t *number_p)
 {
     static const int shifts[] = {16, 8, 3, 0};

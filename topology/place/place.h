@@ -42,7 +42,7 @@ struct place_links {
 
 struct place {
     uint32_t *devices;         /**< [ranks]: number of the rank's device */
-    struct place_links *links; /**< best first, including unused ones */
+    struct place_links *links; /**< best first; includes links that no pair uses */
     uint32_t links_count;
     uint32_t unknown_count; /**< number of devices that the graph lacks */
     bool in_order;          /**< the devices are used in their own order */

@@ -45,7 +45,8 @@ struct arborescence {
     /* The slots on the growing path; slot → position in `path`, or NONE. */
     uint32_t *path, *where;
     double paid; /* sum of `reduced` over all nodes except the top */
-    /* Of arborescence_tree: expand the nodes from `vertex` up to below `stop`. */
+    /* The work of arborescence_tree: the nodes from `vertex` up to below `stop` must be
+     * expanded. */
     struct {
         uint32_t vertex, stop;
     } * stack;

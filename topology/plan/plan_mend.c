@@ -33,7 +33,8 @@ struct mend {
     double *value, *change;
     double *price, *load;       /* by link */
     uint32_t *full, full_count; /* the links of the row to relieve */
-    /* By rank below the cut: the cost of reversing the edges from it up to the cut. */
+    /* By rank below the cut: the cost of reversing the edges from the rank up to the
+     * cut. */
     double *turn;
     uint32_t *below;     /* the ranks below the cut, the cut itself first */
     bool *is_below;      /* by rank */

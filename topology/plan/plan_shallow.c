@@ -26,7 +26,7 @@
 enum { DOWN, UP, HALVES };
 
 struct lifted {
-    uint32_t column; /* of the pool */
+    uint32_t column; /* the tree's column in the pool */
     double share;
     double unit; /* bytes over each edge of the tree per byte of the tensor */
     /* Copies of the column's parents; NULL: the operation lacks this half, or this half

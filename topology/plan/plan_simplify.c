@@ -32,10 +32,10 @@ struct thinning {
     struct arrays arrays;
     struct plan_work *work;
     struct lp *lp;
-    uint32_t *column;     /* LP column → the pool's */
+    uint32_t *column;     /* LP column → column of the pool */
     bool *shut, *kept;    /* by LP column; kept: without this column the time rose */
     uint32_t *group_open; /* by group: columns that are not shut */
-    uint32_t count, open; /* all columns; columns that are not shut */
+    uint32_t count, open; /* number of LP columns; number of those not shut */
     double pivots_left;
 };
 

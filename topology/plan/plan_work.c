@@ -21,7 +21,7 @@
 /* --- wires: pairs of links in opposite directions ----------------------------------- */
 
 struct wire_end {
-    uint32_t low, high; /* nodes */
+    uint32_t low, high; /* the wire's two nodes */
     bool forth;         /* from low to high */
     uint32_t link;
 };

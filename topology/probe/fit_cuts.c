@@ -23,8 +23,8 @@ enum { EXACT_RANKS = 14, ROUNDS_MIN = 2 };
 
 struct search {
     const struct fit_samples *samples;
-    uint64_t all;         /* every rank */
-    bool **explained;     /* by round and flow */
+    uint64_t all;         /* the set of all ranks */
+    bool **explained;     /* by round and flow: the flow is explained */
     uint64_t *candidates; /* beyond EXACT_RANKS: the candidate sets */
     uint32_t candidates_count;
     /* Capacity of each rank's wire, in the direction with more. */

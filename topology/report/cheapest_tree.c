@@ -67,7 +67,7 @@ static void melt_two(struct melt *melt, uint32_t a, uint32_t b)
 struct sets {
     uint32_t *of;     /* by live rank: its set */
     uint32_t *around; /* by set: the set it was merged into; GRAPH_NONE: the last set */
-    double *paid;     /* by set: what was subtracted from the edges into it */
+    double *paid;     /* by set: what was subtracted from the edges into the set */
     uint32_t count;
 };
 

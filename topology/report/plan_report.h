@@ -21,9 +21,9 @@ struct plan_report {
     double ring_s_per_byte;  /**< time of the best ring; INFINITY: no ring */
     struct cost_table costs; /**< predicted times for one size; bytes 0: not predicted */
     const struct plan_sizes *sizes; /**< trees by size; NULL: none */
-    /** Rate of sums in `sizes`; 0: by each rank's device. */
+    /** Rate at which ranks sum in `sizes`; 0: by each rank's device. */
     double sizes_sum_bytes_per_s;
-    struct cost_rivals rivals[PLAN_SIZES]; /**< by size, where `sizes` is given */
+    struct cost_rivals rivals[PLAN_SIZES]; /**< by size; valid if `sizes` is set */
 };
 
 /** Return an operation's name: "allreduce"… */

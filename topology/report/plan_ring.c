@@ -16,9 +16,9 @@
 #include "topology/routes/overlay_price.h"
 
 #define ALL_ORDERS_MAX   8u
-#define SEGMENT_MAX      3u  /* ranks that move together */
-#define REVERSAL_MAX     24u /* ranks of a segment that is reversed */
-#define ROTATIONS_FACTOR 64u /* rotations for each rank */
+#define SEGMENT_MAX      3u  /* most ranks that move together */
+#define REVERSAL_MAX     24u /* most ranks of a segment that is reversed */
+#define ROTATIONS_FACTOR 64u /* most rotations, for each rank */
 /* Links examined by all moves from one order: about 0.1 s. */
 #define LINKS_CHECKED_MAX 4000000.0
 /* A value is better than another if it is below this part of the other. */
@@ -257,8 +257,8 @@ static bool trial_edge(struct ring *ring, uint32_t a, uint32_t b, double amount)
     return true;
 }
 
-/* Add to the trial what changes if first…last move behind position `to` outside them.
- * Returns false if the network lacks an edge. */
+/* Add to ring->trial the change of the loads if the ranks first…last move behind position
+ * `to`, which is not one of theirs. Returns false if the network lacks an edge. */
 static bool move_load(struct ring *ring, uint32_t first, uint32_t last, uint32_t to)
 {
     const uint32_t *order = ring->order;

@@ -10,7 +10,7 @@
 
 #include "topology/plan/plan.h"
 
-/** True if two values differ by no more than rounding. */
+/** True if two values are equal up to rounding. */
 bool number_is_near(double a, double b);
 /** Read a member that must be a number. `what` names the object in the error ("tree 3";
  *  "" for the document).

@@ -141,7 +141,7 @@ static void levels_find(const struct overlay_private *own, struct origin *origin
     }
 }
 
-/* List the links that lead one level on, by the node that they enter. */
+/* List the links that lead from one level to the next, by the node that they enter. */
 static bool into_fill(struct overlay_private *own, struct origin *origin)
 {
     /* shifted by one: filling moves each beginning to its final value */

@@ -72,7 +72,7 @@ struct origin {
 
 /** A given route. */
 struct given {
-    uint32_t from, to; /**< members */
+    uint32_t from, to; /**< member numbers */
     uint32_t hops;
     /** The range of given_links; count 0: some hop has no live link, so the pair has
      *  no route. */
@@ -109,10 +109,10 @@ struct overlay_private {
     struct given_link *given_links;
     uint32_t givens_count, given_links_count;
     double *link_price;  /**< scratch: price by graph link; 0 for infinite bandwidth */
-    double *node_cost;   /**< scratch: by inner node */
-    double *node_flow;   /**< scratch: by inner node, all 0 between calls */
-    double *node_counts; /**< scratch: by inner node, for classes without kept counts */
-    double *end_cost;    /**< scratch: by position in origin.ends */
+    double *node_cost;   /**< scratch: cost by inner node */
+    double *node_flow;   /**< scratch: flow by inner node, all 0 between calls */
+    double *node_counts; /**< scratch: by inner node, counts that no class keeps */
+    double *end_cost;    /**< scratch: cost by position in origin.ends */
     uint32_t *nodes[2];  /**< scratch: inner nodes of a level */
     uint32_t *links;     /**< overlay.links */
     double *capacity;    /**< overlay.capacity */

@@ -14,7 +14,7 @@
 
 /* A link of the graph, and the edges of one rank that use it. */
 struct used {
-    uint32_t routes;  /* edges that use the link */
+    uint32_t routes;  /* number of edges that use the link */
     double share_min; /* least share of an edge's bytes on the link */
     /* Least share among the edges with this narrowest link; 0: no such edge. */
     double narrowest_part;
@@ -24,7 +24,7 @@ struct finding {
     struct arrays arrays; /* memory of the arrays below */
     struct overlay *overlay;
     const struct graph *graph;
-    uint32_t *machine; /* by node of the graph */
+    uint32_t *machine; /* by node of the graph: its machine */
     struct used *used; /* by link of the graph */
     uint32_t *links;   /* links that this rank's edges use */
     uint32_t links_count;

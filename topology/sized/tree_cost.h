@@ -60,8 +60,8 @@ struct tree_costing {
     uint32_t *turns, *below;
     uint32_t *edges;  /**< by rank: edges in all trees and halves */
     uint32_t *rounds; /**< [tree × n + rank]: round of the edge to its parent, from 1 */
-    uint32_t *last_round;    /**< by tree */
-    struct tree_pace *pace;  /**< by tree */
+    uint32_t *last_round;    /**< by tree: last round of the present half */
+    struct tree_pace *pace;  /**< by tree: what tree_costing_measure returns */
     double *load, *load_all; /**< by link: bytes per byte in a round; in all rounds */
     /** By rank: seconds of sums per byte of the tensor in a round; in all rounds. */
     double *adds, *adds_all;
