@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file standard_files.h
- *  Standard input, output and error of every tool: the first and the last line of its
- *  main.
+ *  Standard input, output and error of a tool: its main begins with standard_files_open
+ *  and ends with standard_output_end.
  *
- *  Idea: the result of a tool is its output. Where the output could not be written, the
- *  tool failed: it reports that once and does not end with 0. stdio remembers a failed
- *  write, so single writes are not checked. */
+ *  Idea: the result of a tool is its output. If the output could not be written, the tool
+ *  has failed: it reports that once and does not end with 0. stdio keeps the error of a
+ *  failed write, so single writes are not checked. */
 #ifndef TRYST_TOOLS_STANDARD_FILES_H
 #define TRYST_TOOLS_STANDARD_FILES_H
 

@@ -11,8 +11,8 @@
 
 enum { ESCAPE_BYTES = 4 }; /* \xHH */
 
-/* Return the code point of the `length` bytes at `at`, whose first byte announces that
- * length; 0 if the other bytes do not continue it. */
+/* Return the code point of the `length` bytes at `at`; the first byte announces that
+ * length. 0 if one of the others is not a continuation byte. */
 static uint32_t code_point(const unsigned char *at, size_t length)
 {
     uint32_t code = at[0] & (0x7fu >> length);

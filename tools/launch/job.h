@@ -7,9 +7,9 @@
 #include <tryst/tryst.h>
 
 /** Open a context, with settings that override those of the environment, and the group of
- *  `params`. `settings` are names and values in turn, NULL at the end; a pair whose value
- *  is NULL is skipped. Returns the status of the step that failed, with nothing open;
- *  tryst_last_error has the reason. */
+ *  `params`. `settings` are names and values in turn, NULL at the end; a pair with the
+ *  value NULL is skipped. Returns TRYST_OK, or the status of the call that failed, with
+ *  nothing open; tryst_last_error has the reason. */
 tryst_status job_open(const char *const *settings, const tryst_group_params *params,
                       tryst_ctx **ctx_p, tryst_group **group_p);
 

@@ -30,7 +30,8 @@
 #define SECOND (1000 * MS)
 /* From SIGTERM to SIGKILL: enough to write a last line, short for a waiting user. */
 #define TERM_NS (2 * SECOND)
-/* From SIGKILL to giving up: a process that the kernel cannot end (a dead disk) stays. */
+/* From SIGKILL to giving up: a process that the kernel cannot end (it waits for a dead
+ * disk, say) is left. */
 #define KILL_NS (5 * SECOND)
 /* Output of processes that ranks left behind is read for this time, then they are
  * killed. */
@@ -259,8 +260,8 @@ static bool death_poll(struct rank *rank)
     return true;
 }
 
-/* Handle new deaths, those by a signal first: a rank that fails because another one died
- * exits by itself, with its reason. */
+/* Handle new deaths, first those by a signal: these are causes, while a rank that fails
+ * because another one died exits by itself, with its reason. */
 static void deaths_handle(struct loop *loop)
 {
     bool fresh[LAUNCHER_RANKS_MAX] = {false};
@@ -525,8 +526,8 @@ static int launcher_go(struct launcher *launcher)
     return status ? status : exit_status(&loop);
 }
 
-/* True if standard output and error are one terminal, pipe or file, where their lines
- * must not mix either. */
+/* True if standard output and error are one terminal, pipe or file, so that the lines of
+ * both must not mix. */
 static bool outputs_are_one(void)
 {
     struct stat output, error;

@@ -6,10 +6,10 @@
  *  and a signalfd. The launcher itself draws the job's token and creates the bootstrap's
  *  listening socket, so local ranks need no free port, no file and no secret on a command
  *  line.
- *  Invariant: no process that the launcher started outlives the launcher, however that
- *  ends: each rank is a separate process group, asks the kernel to be killed with its
- *  parent, and a watcher process (in a separate session) kills the groups when the
- *  launcher's end of a pipe closes.
+ *  Invariant: no process that the launcher started outlives the launcher, however the
+ *  launcher ends. The kernel kills a rank when its parent dies (PR_SET_PDEATHSIG). Each
+ *  rank is also a separate process group, and a watcher process (in a separate session)
+ *  kills the groups when the launcher's end of a pipe closes.
  *
  *      running ──a rank fails──▶ grace ──time──▶ TERM sent ──2 s──▶ KILL sent ──5 s─▶ end
  *        │                        │                │                  │
@@ -34,7 +34,7 @@ struct launcher_params {
     void *arg;
     char *const *env; /**< additional "K=V" for all ranks, NULL-terminated; may be NULL */
     uint64_t grace_ns; /**< time for the other ranks to end after the first failure */
-    bool no_prefix;    /**< ranks write to our stdout and stderr themselves */
+    bool no_prefix;    /**< ranks write to the launcher's stdout and stderr directly */
 };
 
 #define LAUNCHER_GRACE_NS (10ull * 1000000000ull)
@@ -46,20 +46,21 @@ enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 
  *
  *  Each rank gets TRYST_RANK, TRYST_SIZE, TRYST_LOCAL_RANK, TRYST_LOCAL_SIZE,
  *  TRYST_BOOTSTRAP (a loopback address) and TRYST_TOKEN; rank 0 also TRYST_BOOTSTRAP_FD.
- *  Rank 0 keeps our stdin unless that is a terminal; the others read /dev/null. Output is
- *  written as lines, "[2] text", to the stream that the rank wrote to, never mixed within
- *  a line; the beginning of a line is written after 100 ms or at its carriage return.
+ *  Rank 0 keeps the launcher's stdin unless that is a terminal; the others read
+ *  /dev/null. Output is written as lines, "[2] text", to stdout or stderr as the rank
+ *  wrote it; a line never has text of two ranks. The beginning of a line is written after
+ *  100 ms or at its carriage return.
  *  SIGINT, SIGTERM and SIGHUP go to the ranks' process groups, SIGUSR1 and SIGUSR2 to the
  *  ranks. When a rank fails, a line on stderr names the rank and the reason.
  *
  *  Returns the exit status for the caller: 0; that of the rank that failed first (128 +
- *  signal if it was killed); 125 if the ranks could not be started or their output not be
- *  written; 126 or 127 if the program cannot be run or is not found. A message on stderr
- *  explains 125 to 127. */
+ *  signal if it was killed); 125 if the ranks could not be started or their output could
+ *  not be written; 126 or 127 if the program cannot be run or is not found. A message on
+ *  stderr explains 125 to 127. */
 int launcher_run(const struct launcher_params *params);
 
-/** Run a tool's own `-n`: `ranks` processes that call main_fn(arg, rank) and write to our
- *  standard output and error themselves. */
+/** Run a tool's own `-n`: `ranks` processes that call main_fn(arg, rank) and write to the
+ *  tool's standard output and error directly. Returns as launcher_run. */
 int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, int rank),
                        void *arg, uint64_t grace_ns);
 

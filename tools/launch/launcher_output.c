@@ -146,7 +146,7 @@ static size_t segment_bytes(const char *text, size_t bytes)
     return end ? (size_t)(end - text) + 1 : bytes;
 }
 
-/* Add text whose only carriage return, if any, is its last byte. */
+/* Add text without a carriage return, except perhaps as its last byte. */
 static void segment_add(struct stream *stream, const char *text, size_t bytes)
 {
     char prefix[24];
@@ -187,7 +187,7 @@ static void line_show(struct stream *stream)
     stream->bytes = 0;
 }
 
-/* Handle a newline. Nothing is left to do if other text has ended the line already. */
+/* Handle a newline. If other text has ended the line already, only reset its state. */
 static void line_end(struct stream *stream)
 {
     struct sink *sink = stream->sink;

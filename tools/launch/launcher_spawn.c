@@ -31,7 +31,7 @@ static int loopback_listen(const struct sockaddr *at, socklen_t bytes)
     int on = 1, fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    /* Accepted sockets inherit SO_REUSEADDR, so that the port serves a second session at
+    /* Accepted sockets inherit SO_REUSEADDR, so that a later session can use the port at
      * once. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, at, bytes) == 0 && listen(fd, LAUNCHER_RANKS_MAX) == 0)
@@ -67,8 +67,8 @@ static bool range_parse(const char *range, uint64_t *first_p, uint64_t *last_p)
            tool_number_parse(dash ? dash : text, *first_p, UINT16_MAX, last_p);
 }
 
-/* Read TRYST_PORT or TRYST_PORT_RANGE; 0 to 0: any port. False if the one that counts
- * does not parse. */
+/* Read the first and the last port from TRYST_PORT or, if that is unset or 0, from
+ * TRYST_PORT_RANGE; 0 and 0: any port. False if the text does not parse. */
 static bool ports_read(const struct launcher *launcher, uint64_t *first_p,
                        uint64_t *last_p)
 {

@@ -15,7 +15,7 @@ struct rank {
     pid_t pid;  /**< also the process group; 0: not started */
     int pid_fd; /**< -1: the kernel has no pidfds */
     bool ended;
-    siginfo_t how; /**< si_code CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+    siginfo_t how; /**< how the rank ended: si_code, si_status */
     struct stream streams[2];
 };
 
@@ -23,7 +23,8 @@ struct launcher {
     const struct launcher_params *params;
     struct rank *ranks;
     struct sink sinks[2]; /**< stdout, stderr */
-    struct sink *errors;  /**< sinks[1]; sinks[0] if both are one file */
+    /** for the launcher's messages: sinks[1], or sinks[0] if both are one file */
+    struct sink *errors;
     struct watch watch;
     int signal_fd, listen_fd;
     char address[64], token[40];

@@ -25,7 +25,7 @@ struct watch {
 
 /** Start the watcher. False with errno. */
 bool watch_open(int ranks, struct watch *watch);
-/** End the watcher without killing a group: the launcher ends in order. */
+/** End the watcher without killing a group, since the launcher has ended the ranks. */
 void watch_close(struct watch *watch);
 
 #endif

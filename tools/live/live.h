@@ -53,9 +53,10 @@ struct live_op {
     /** Terminated; ends in "..." where the key was cut. */
     char key[TRYST_LIVE_KEY_MAX + 4];
     double age_s;
-    bool torn; /**< the process ended inside this record, which may be mixed from two */
-    uint32_t place;
-    bool stood; /**< true: the operation is in both samples (live_compare) */
+    /** the process stopped or ended while it wrote this record, which may mix two */
+    bool torn;
+    uint32_t place; /**< index among the page's records of operations */
+    bool stood;     /**< true: the operation is in both samples (live_compare) */
 };
 
 struct live_rank {
@@ -66,12 +67,14 @@ struct live_rank {
     size_t ops_count;
     struct live_proc proc;
     enum live_place place;
-    double place_s; /**< least time in `place`, in seconds; < 0: unknown */
+    double place_s; /**< seconds in `place` so far, at least; < 0: unknown */
     /** LIVE_WAITS: the operation waited for; NULL: any */
     const struct live_op *waits_for;
     bool torn;     /**< true: some record of the page is torn */
     bool compared; /**< true: compared with an earlier sample (live_compare) */
-    bool idle;     /**< compared: no completion between the samples (live_compare) */
+    /** compared: nothing completed between the samples and, if they are
+     *  LIVE_COMPARE_TICKS_S or more apart, the engine ran */
+    bool idle;
 };
 
 struct live_ranks {

@@ -11,8 +11,8 @@
  *  0.5 s). */
 #define LIVE_COMPARE_TICKS_S 1.0
 
-/** Mark in `ranks` the operations that are in the `first` sample too, and the ranks that
- *  completed nothing in between. */
+/** Mark in `ranks` the operations that are in the `first` sample too (`stood`), and the
+ *  ranks that completed nothing in between (`idle`). */
 void live_compare(const struct live_ranks *first, struct live_ranks *ranks,
                   double apart_s);
 /** Return the operation that blocks the rank; NULL: none, or unknown. After live_compare

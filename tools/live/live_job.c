@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds which rank of a job waits for which, and writes one sentence about it.
  *
- * Idea: a blocked rank points at the rank whose action is missing. These arrows are
- * followed from the rank that has waited longest: they end at a rank that does something
- * else (it computes, is stopped, is gone, is on another host), which is the answer, or
- * they close a circle. */
+ * Idea: a blocked rank points at the rank that it waits for. These arrows are followed
+ * from the rank that has waited longest. They end at a rank that does something else (it
+ * computes, is stopped, is gone, is on another host), which is the answer; or they close
+ * a circle. */
 #include "live_job.h"
 #include "live_compare.h"
 #include "live_print.h"
@@ -101,13 +101,13 @@ static const struct live_op *counterpart(const struct live_rank *peer,
 
 struct chain {
     const struct live_rank *ranks[CHAIN_MAX];
-    const struct live_op *ops[CHAIN_MAX]; /* operation that each of them waits for */
+    const struct live_op *ops[CHAIN_MAX]; /* the operation that ranks[i] waits for */
     int count;
     int circle; /* index of the first rank of the circle; -1: none */
     /* rank at the end of the chain; NULL: not on this host */
     const struct live_rank *last;
     int32_t last_rank;
-    /* the other half of the last operation, if posted: then nothing is missing */
+    /* the other half of the last operation, which `last` has posted; NULL: it has not */
     const struct live_op *met;
 };
 
@@ -168,7 +168,7 @@ static bool has_joined(const struct live_rank *peer, const struct live_op *op)
     return false;
 }
 
-/* Say what rank `peer`, which is on this host, has not done for `op`. */
+/* Write what rank `peer`, which is on this host, has not done for `op`. */
 static void missing_describe(struct text *text, const struct live_rank *peer,
                              const struct live_op *op)
 {
@@ -216,7 +216,7 @@ static uint64_t frames_unread(const struct live_rank *from, const struct live_ra
     return sent > read ? sent - read : 0;
 }
 
-/* Say what is in flight between two ranks that have both posted the operation. */
+/* Write what is in flight between two ranks that have both posted the operation. */
 static void under_way_describe(struct text *text, const struct live_rank *a,
                                const struct live_rank *b, const struct live_op *op)
 {
@@ -305,7 +305,7 @@ static void chain_describe(struct text *text, const struct chain *chain)
     }
 }
 
-/* Say how many ranks are in tryst_group_open, and which ones are not on this host. */
+/* Write how many ranks are in tryst_group_open, and which ranks are not on this host. */
 static void gathering_describe(struct text *text, const struct live_ranks *ranks)
 {
     int size = ranks->items[0].header.size;
@@ -328,7 +328,7 @@ static void gathering_describe(struct text *text, const struct live_ranks *ranks
         job_text_add(text, "; all of them are on this host and still connecting");
 }
 
-/* No rank waits: name the rank that has been away from the library longest. */
+/* Write, where no rank waits, which rank has been away from the library longest. */
 static void idle_describe(struct text *text, const struct live_ranks *ranks)
 {
     const struct live_rank *odd = NULL;

@@ -6,15 +6,15 @@
 
 #include "live.h"
 
-/** Keep the ranks of one job. False, with a sentence in `error`, if several jobs
- *  match. */
+/** Keep the ranks of the job with this session. `session` 0: there must be one job only;
+ *  false, with a sentence in `error`, if there are several. */
 bool live_job_choose(struct live_ranks *ranks, uint64_t session, char *error,
                      size_t capacity);
 /** Shorter waits are normal while a job runs. */
 #define LIVE_JOB_WAIT_S 1.0
-/** True if the sentence needs no further sample: no rank waits for another, or the wait
- *  that begins the sentence is in two samples (live_compare) and has lasted
- *  LIVE_JOB_WAIT_S. */
+/** True if the sentence needs no further sample: no rank waits for another; or two
+ *  samples have been compared (live_compare), and they are LIVE_JOB_WAIT_S apart or each
+ *  rank of the sentence has slept that long on its operation. */
 bool live_job_is_clear(const struct live_ranks *ranks);
 /** Write one sentence: which rank waits for which, for which key, and what the last of
  *  them is doing. */

@@ -119,7 +119,7 @@ static const struct {
     {SYS_mprotect, "mprotect"},
     {SYS_msync, "msync"},
     {SYS_getdents64, "getdents64"},
-#ifdef SYS_poll /* older calls that newer machines lack */
+#ifdef SYS_poll /* older calls, which newer architectures do not have */
     {SYS_poll, "poll"},
     {SYS_select, "select"},
     {SYS_epoll_wait, "epoll_wait"},
@@ -171,8 +171,8 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Read how the process was started: "pp_bench", "python3 train.py". Its own name may be
- * "exe". */
+/* Read how the process was started: "pp_bench", "python3 train.py". (Its comm may be
+ * "exe".) */
 static void command_read(pid_t pid, struct live_proc *proc)
 {
     char path[64], words[1024] = "";

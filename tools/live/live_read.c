@@ -30,7 +30,7 @@ enum { PEERS_MOST = 1 << 16, OPS_MOST = 1 << 16 };
 /* An engine that is driven runs its housekeeping every half second. */
 #define SEEN_RECENTLY_S 1.5
 #define SILENT_S        5.0
-/* Command name of tryst-run's guard (launcher_watch.c). */
+/* Command name of tryst-run's watcher (launcher_watch.c). */
 #define GUARD_NAME "tryst-watch"
 /* Number of ranks that an error names. */
 enum { RANKS_NAMED = 8 };
@@ -107,7 +107,7 @@ static void peers_copy(struct live_rank *rank, const char *page)
     }
 }
 
-/* False if the place is free. */
+/* Copy a record of an operation. False if the record is free. */
 static bool op_copy(struct live_op *op, const char *at)
 {
     struct tryst_live_op *record = &op->record;
@@ -147,7 +147,7 @@ static void ops_copy(struct live_rank *rank, const char *page)
         qsort(rank->ops, rank->ops_count, sizeof *rank->ops, op_order);
 }
 
-/* ---- where it is ------------------------------------------------------------------- */
+/* ---- what the rank is doing -------------------------------------------------------- */
 
 static void place_since(struct live_rank *rank, enum live_place place, uint64_t ns)
 {
@@ -163,8 +163,8 @@ static const struct live_op *op_at_place(const struct live_rank *rank, uint64_t 
     return NULL;
 }
 
-/* Find what the rank is doing. The kernel's view of the process overrides what the rank
- * wrote before. */
+/* Find what the rank is doing. The kernel's view of the process overrides the page, which
+ * may be older. */
 static void place_find(struct live_rank *rank)
 {
     const struct tryst_live_header *header = &rank->header;
@@ -401,7 +401,8 @@ static size_t below_read(struct live_tree *tree, pid_t pid, struct live_ranks *r
     return count;
 }
 
-/* Add the pages of the nearest rank above `pid`, a worker that the rank forked. */
+/* Add the pages of the nearest rank above `pid`, which may be a worker that the rank
+ * forked. */
 static void above_read(const struct live_tree *tree, pid_t pid, struct live_ranks *ranks,
                        char *error, size_t capacity)
 {
@@ -413,9 +414,9 @@ static void above_read(const struct live_tree *tree, pid_t pid, struct live_rank
     }
 }
 
-/* Add the pages of the ranks that launcher or shell `pid` has started, directly or not. A
- * launcher's guard has no ranks below itself, but beside. Returns the number of processes
- * below `pid`. */
+/* Add the pages of the ranks that launcher or shell `pid` has started, directly or not.
+ * If `pid` is a launcher's watcher, the ranks are not below it but have the same parent.
+ * Returns the number of processes below `pid`. */
 static size_t family_read(pid_t pid, struct live_ranks *ranks, char *error,
                           size_t capacity)
 {

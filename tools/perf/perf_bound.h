@@ -6,9 +6,9 @@
 
 #include "perf_rank.h"
 
-/** Return the seconds for a byte of --sizes below which no plan of trees on these links
- *  goes; 0: unknown, or this rank is not rank 0. The bound of an all-reduce is
- *  tryst_coll_estimate's. Blocks while the planner runs. */
+/** Return the least seconds for a byte of --sizes that a plan of trees on these links can
+ *  take. 0: unknown, this rank is not rank 0, or the kind is an all-reduce
+ *  (tryst_coll_estimate has its bound). Blocks while the planner runs. */
 double perf_bound_s_per_byte(const struct perf_rank *rank);
 
 #endif

@@ -8,7 +8,7 @@
 #include "perf_rank.h"
 
 struct perf_hops {
-    /** [from * ranks + to]: bytes in flight before a slice, divided by the host's rate */
+    /** [from * ranks + to]: seconds that a slice waits for bytes in flight before it */
     double *wait_s;
     int ranks;
     /** True: the background gave the hosts' rates; false: TRYST_TOPOLOGY did. */
@@ -20,7 +20,7 @@ struct perf_hops {
 tryst_status perf_hops_fill(const struct perf_rank *rank, const double *moved,
                             struct perf_hops *hops);
 /** Find the longest sum of waits on a path between root and leaf, over all trees of
- *  `params`. All rows are filled in before. */
+ *  `params`. All rows of `hops` must be filled in. */
 tryst_status perf_hops_longest(const struct perf_rank *rank,
                                const tryst_coll_params *params,
                                const struct perf_hops *hops, double *seconds_p);

@@ -12,8 +12,8 @@
 #include "tools/launch/launcher.h"
 #include "tools/options.h"
 
-/* The default window is that which tests/perf/compare.sh gives to ucx_perftest's
- * tag_bw. */
+/* The default window is the one that tests/perf/compare.sh gives to tag_bw of
+ * ucx_perftest. */
 enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
 #define BYTES_MAX (1ull << 40)
 

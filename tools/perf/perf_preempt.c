@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An urgent tensor that takes longer fails the measurement. First come, first served, it
- * waits for two tensors of the background. */
+/* An urgent tensor that takes longer fails the measurement. (In the order of arrival,
+ * options.fifo, it waits for two tensors of the background.) */
 #define WAIT_NS 600000000000ull
 #define S_NS    1e9
 
@@ -206,7 +206,7 @@ static tryst_status phase_end(struct preempt *preempt, tryst_status status)
 
 /* Run rank 0's part of a phase: `iters` urgent tensors, or the same time without them.
  * *background_p and *urgent_p: bytes a second of the background and of urgent tensors,
- * over the iterations that count. */
+ * after the warm-up. */
 static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urgent,
                                bool background, double *background_p, double *urgent_p)
 {

@@ -34,7 +34,8 @@ enum { OUTSTANDING = 2, ITERS_DEFAULT = 100, WARMUP_DEFAULT = 5, LOW_PRIORITY = 
 struct figure {
     uint64_t bytes, iters;
     double unloaded_s, median_s, p95_s, p99_s, bound_s;
-    /* of all ranks: both kinds together; the background alone */
+    /* bytes a second that all ranks send together: in the phase of both; in the phase of
+     * the background alone */
     double bytes_per_s, alone_bytes_per_s;
     double wait_s; /* part of the bound: the waits at the hops */
     /* true: the bound uses measured rates; false: those of TRYST_TOPOLOGY */
@@ -189,7 +190,7 @@ static bool has_moved(const struct preempt *preempt)
     return false;
 }
 
-/* Extend the phase until the background has moved: a rate of 0 has no ratio. */
+/* Extend the phase until the background has moved: no ratio to a rate of 0 exists. */
 static tryst_status background_await(struct preempt *preempt)
 {
     tryst_status status = TRYST_OK;
@@ -451,8 +452,8 @@ static void row_print(const struct figure *figure)
     fflush(stdout);
 }
 
-/* Write null for an infinite or undefined number, which JSON lacks: without background
- * its rate is 0 and divides others. */
+/* Write a number, or null if it is infinite or undefined, which JSON cannot hold: if the
+ * background did not move, its rate is 0, and others are divided by it. */
 static void number_print(FILE *file, const char *name, double value)
 {
     if (isfinite(value))

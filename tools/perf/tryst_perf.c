@@ -83,14 +83,14 @@ static tryst_status op_end(const struct perf *perf, tryst_op *op, const char *wh
     return perf_op_end(&perf->at, op, what, WAIT_NS);
 }
 
-/* End the send before: its acknowledgement came with the peer's message or follows
- * soon. */
+/* End the previous send, if there is one: its acknowledgement came with the peer's
+ * message or follows soon. */
 static tryst_status ping_sent(struct perf *perf, tryst_op *op)
 {
     return op ? op_end(perf, op, "send") : TRYST_OK;
 }
 
-/* Send, and only then wait for the send before. */
+/* Send, and only then wait for the previous send. */
 static tryst_status ping_send(struct perf *perf, const tryst_key *key,
                               const tryst_tensor *tensor)
 {
@@ -148,7 +148,7 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
 }
 
 /* Turn times of completion into times per transfer, each averaged over the window that
- * ends there: single completions come in bursts, so their distances are meaningless.
+ * ends there: completions come in bursts, so the time between two of them is meaningless.
  * Between two times are `stride` transfers; before the last, perhaps fewer. */
 static void samples_difference(struct perf *perf, double start_s, uint64_t stride,
                                uint64_t iters)

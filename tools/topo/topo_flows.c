@@ -194,13 +194,14 @@ tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p)
 
 struct stream {
     tryst_probe_flow *flow;
-    bool sends, last; /* the last tensor is submitted, or has arrived */
+    bool sends, last; /* last: the last tensor has been submitted, or has arrived */
     tryst_key *key;
     uint8_t *data;
     tryst_op *ops[FLOW_WINDOW];
     uint64_t submitted, ended;
-    /* Receiver: all tensors and the time of the last find; the tensors that count, with
-     * the times of the first and the last. */
+    /* Receiver: the number of tensors that have arrived, and when the latest were found;
+     * the number of tensors that count for the rate, and the begin and the end of the
+     * time in which they arrived. */
     uint64_t arrived, last_ns, counted, first_ns, counted_ns;
 };
 
@@ -209,7 +210,7 @@ struct round {
     tryst_step *step;
     struct stream *streams;
     int count;
-    uint64_t begin_ns, moved_ns; /* when an operation ended last */
+    uint64_t begin_ns, moved_ns; /* begin of the round; when an operation ended last */
 };
 
 static tryst_status stream_submit(struct round *round, struct stream *stream, bool last)
@@ -234,7 +235,7 @@ static uint64_t middle_ns(const struct round *round, double part)
     return round->begin_ns + (uint64_t)(part * (double)round->flows->flow_ns);
 }
 
-/* Count `count` tensors that arrived since the time of the find before. */
+/* Count `count` tensors that have arrived since the previous call. */
 static void arrivals_count(const struct round *round, struct stream *stream,
                            uint64_t count)
 {
@@ -256,8 +257,9 @@ static double rate_of(uint64_t count, uint64_t ns)
     return ns ? (double)count * FLOW_BYTES / (double)ns * 1e9 : 0;
 }
 
-/* Return the rate up to the last find, if that was near the end, else up to the end. A
- * flow without arrivals in the time that counts gets the mean over all of its time. */
+/* Return the rate until the last arrival that counts if that was near the end of the
+ * round (LATE), else until the end. A flow without an arrival that counts gets the mean
+ * over all of its time. */
 static double stream_rate(const struct round *round, const struct stream *stream)
 {
     uint64_t end_ns = stream->counted_ns >= middle_ns(round, LATE) ? stream->counted_ns

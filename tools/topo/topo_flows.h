@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows of a probe: streams of tensors between ranks for a set time, some at once, and
+/* Flows of a probe: streams of tensors between ranks for a set time, several at once, and
  * the rate of each. */
 #ifndef TRYST_TOOLS_TOPO_TOPO_FLOWS_H
 #define TRYST_TOOLS_TOPO_TOPO_FLOWS_H
@@ -33,8 +33,8 @@ tryst_status flows_move(struct flows *flows, int from, int to, void *data, size_
  *  Both ranks call flows_ping. */
 tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p);
 
-/** Run the flows of one round, at least those of this rank; bytes_per_s is written where
- *  `to` is this rank. Returns when all of this rank's flows have ended. */
+/** Run this rank's flows among the `count` flows of one round; bytes_per_s is written
+ *  where `to` is this rank. Returns when all of this rank's flows have ended. */
 tryst_status flows_run(struct flows *flows, tryst_probe_flow *round, int count);
 
 #endif

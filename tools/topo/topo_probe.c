@@ -347,7 +347,7 @@ static tryst_status rounds_run(struct probe *probe)
     return status == TRYST_OK ? flows_meet(&probe->flows) : status;
 }
 
-/* Send each rank's figures to rank 0, which keeps those that this rank measured. */
+/* Send each rank's figures to rank 0, which keeps those that the sender measured. */
 static tryst_status figures_gather(struct probe *probe)
 {
     int size = probe->flows.size, count = probe->schedule_count;

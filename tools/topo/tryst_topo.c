@@ -135,7 +135,7 @@ static bool op_parse(const char *text, tryst_plan_op *op_p)
     return false;
 }
 
-/* Set the root to its place in the group. */
+/* Set the root, as an index in the group. */
 static bool root_parse(const tryst_topo *topo, const struct topo_options *options,
                        tryst_plan_params *params)
 {
