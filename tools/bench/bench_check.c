@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements --check: replays the run in this process with a plain loop over the program;
- * every loss and every weight must have equal bits. */
+/* Implements --check: replays the run in this process (tryst_replay). Every loss and
+ * every weight must have the same bits as in the run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "bench_check.h"
 #include "bench_progress.h"
 
-/* All stages of the model a second time, in this process. */
+/* The replay: all stages of the model, opened a second time in this process. */
 struct second_run {
     const struct bench_options *options;
     const tryst_data *data;
@@ -67,7 +67,7 @@ static void close_all(struct second_run *self)
     free(self->weights);
 }
 
-/* Replay the steps in twenty parts, so that a terminal shows progress. */
+/* Replay the steps in at most twenty parts, to show progress on a terminal. */
 static tryst_status replay(struct second_run *self)
 {
     uint64_t steps = (uint64_t)self->options->steps;

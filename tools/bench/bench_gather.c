@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers all results at rank 0, by key: first the facts, which hold the sizes of the
- * rest, then spans, weights and traces. */
+/* Gathers all results at rank 0, by key. The facts come first, since they have the sizes
+ * of spans and traces; then spans, traces and weights. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
-/* Operations in flight, which are waited for together. */
+/* Operations that gathering_close waits for. */
 struct gathering {
     tryst_op **ops;
     size_t count;
@@ -64,7 +64,8 @@ static tryst_status gathering_add(struct bench_run *run, struct gathering *self,
     return status;
 }
 
-/* Wait for all operations and release them. `status` is the result of posting them. */
+/* Wait for all operations and release them. `status` is the result of posting them; after
+ * a failure, release without waiting. Returns the first failure. */
 static tryst_status gathering_close(struct bench_run *run, struct gathering *self,
                                     tryst_status status)
 {
@@ -110,7 +111,7 @@ static tryst_status read_whole(int fd, char **text_p, uint64_t *bytes_p)
     return TRYST_OK;
 }
 
-/* Read the context's trace into one block of memory. */
+/* Read the context's trace into memory that the caller frees. */
 static tryst_status read_trace(struct bench_run *run, char **trace_p, uint64_t *bytes_p)
 {
     tryst_status status = TRYST_E_SYSTEM;
@@ -257,7 +258,7 @@ static int count_parameter(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* Count the parameters of one stage from the model alone: the stage itself is on another
+/* Count the weights of one stage from the model alone, since the stage may be on another
  * rank. */
 static uint64_t stage_weights(const struct bench_run *run, int stage)
 {
@@ -271,7 +272,7 @@ static uint64_t stage_weights(const struct bench_run *run, int stage)
     return self.count;
 }
 
-/* Count the weights of all stages before `stage`, which is where its own begin. */
+/* Return the index of the first weight of `stage` among those of the model. */
 static uint64_t weights_before(const struct bench_run *run, int stage)
 {
     uint64_t count = 0;

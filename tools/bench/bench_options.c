@@ -284,8 +284,8 @@ static bool check_data(struct bench_options *options)
     return true;
 }
 
-/* True if the file can be written; a failure should end the run before the training, not
- * after it. */
+/* True if the file can be written, or `path` names none (NULL or "-"). Checked before the
+ * training, so that the results are not lost after it. */
 static bool check_output(const char *name, const char *path)
 {
     char folder[4096];
@@ -330,7 +330,8 @@ static bool check_topology(const struct bench_device *device)
     return true;
 }
 
-/* True if the options of device stages fit the device. */
+/* True if --device, --precision, --recompute and --topology fit each other and the
+ * model. */
 static bool check_device(const struct bench_options *options)
 {
     const struct bench_device *device = &options->device;

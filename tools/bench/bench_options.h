@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pp_bench's command line, read and checked: options from here can run. */
+/* Reads pp_bench's command line, and checks it before any rank starts. */
 #ifndef TRYST_TOOLS_BENCH_BENCH_OPTIONS_H
 #define TRYST_TOOLS_BENCH_BENCH_OPTIONS_H
 
@@ -9,14 +9,12 @@
 
 #include "tools/options.h"
 
-/** Device and number format of the stages. All zero: on the host, in fp32. */
+/** Device and precision of the stages. All zero: on the host, in fp32. */
 struct bench_device {
     tryst_memory_kind memory;
-    bool ordinal_given;
-    /** device of all ranks; without ordinal_given each rank's device is chosen by
-     *  topology */
+    bool ordinal_given; /**< `ordinal` is the device of all ranks; false: by topology */
     int ordinal;
-    const char *topology; /**< file with the topology of each host; NULL: detected */
+    const char *topology; /**< file with the topology of each host; NULL: detect it */
     bool reference;       /**< run the device stages over plain C kernels on the host */
     tryst_precision precision;
     bool recompute;
@@ -28,11 +26,11 @@ struct bench_options {
     tryst_model model; /**< resolved */
     tryst_optimizer optimizer;
     struct bench_device device;
-    const char *schedule; /**< a generator's name or a file */
+    const char *schedule; /**< name of a generator, or path of a file */
     int microbatches;
     int steps;
     const char *data;      /**< path; NULL if the model reads no data */
-    const char *transport; /**< NULL: that of the configuration */
+    const char *transport; /**< NULL: the one of the configuration (TRYST_TRANSPORT) */
     bool check;
     const char *trace;
     const char *timeline;
@@ -43,8 +41,10 @@ struct bench_options {
     tryst_program *program; /**< checked */
 };
 
-/** Read and check the command line. `size` is the number of ranks from a launcher, 0
- *  without one. Errors go to stderr, `--help` to stdout. */
+/** Read and check the command line. `size` is the number of ranks that a launcher
+ *  started, 0 without a launcher. Errors go to stderr, the text of `--help` to stdout.
+ *  Sets *options_p only if it returns TOOL_GO; bench_options_close frees what it
+ *  holds. */
 enum tool_next bench_options_read(int argc, char **argv, int size,
                                   struct bench_options *options_p);
 void bench_options_close(struct bench_options *options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the device of a rank: --device cuda:N names it; otherwise the ranks of a host
+/* Chooses the device of a rank. --device cuda:N names it. Otherwise the ranks of a host
  * are placed by the topology of its devices (tryst_topo_place), so that consecutive
  * stages communicate over the best links.
  *
@@ -20,9 +20,9 @@ struct place_work {
     const char **bus_ids;     /* [devices] */
     tryst_place_pair *pairs;  /* [stages] */
     int32_t pairs_count;
-    bool paired; /* pairs are known; false: each rank sends to the next */
-    int *locals; /* [size]: number of each rank on this host; -1: on another host */
-    int32_t *of; /* [local ranks]: device */
+    bool paired; /* `pairs` is valid; false: assume that each rank sends to the next */
+    int *locals; /* [size]: index among the ranks of this host; -1: on another host */
+    int32_t *of; /* [ranks of this host]: device */
     tryst_topo *topo;
 };
 
@@ -76,7 +76,8 @@ static tryst_status find_devices(struct place_work *work, struct bench_run *run)
     return TRYST_OK;
 }
 
-/* Number the ranks of this host. False if the numbers differ from the launcher's. */
+/* Number the ranks of this host. False if a rank's host is unknown, or if the numbers
+ * differ from the group's local ranks. */
 static bool find_locals(struct place_work *work, const struct bench_run *run)
 {
     tryst_peer_info self = {.struct_size = sizeof self},
@@ -95,7 +96,7 @@ static bool find_locals(struct place_work *work, const struct bench_run *run)
            work->locals[run->rank] == tryst_group_local_rank(run->group);
 }
 
-/* Pair the ranks of consecutive stages: they send in both directions, once for each
+/* List the pairs of ranks with consecutive stages, which send to each other once for each
  * micro-batch. */
 static void find_pairs(struct place_work *work, const struct bench_run *run)
 {
@@ -111,8 +112,8 @@ static void find_pairs(struct place_work *work, const struct bench_run *run)
     }
 }
 
-/* Load or detect the topology. A file named by --topology must load; if detection fails,
- * the driver's order of devices is used. */
+/* Load or detect the topology. A file named by --topology must load. If detection fails,
+ * leave `topo` NULL: devices are then taken in the driver's order. */
 static tryst_status find_topology(struct place_work *work, struct bench_run *run)
 {
     const char *path = run->options->device.topology;

@@ -5,7 +5,7 @@
 
 #include "bench_rank.h"
 
-/** Choose this rank's device and store it in run->ordinal. */
+/** Choose this rank's device and store it in run->ordinal. No effect on the host. */
 tryst_status bench_place_on_device(struct bench_run *run);
 
 #endif

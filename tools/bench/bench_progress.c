@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints progress while pp_bench trains: first the model, then on a terminal one line
- * that is rewritten, elsewhere ten lines. */
+/* Prints progress while pp_bench trains: a line about the model, then on a terminal one
+ * line that is rewritten, elsewhere about ten lines. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

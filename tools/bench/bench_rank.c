@@ -2,10 +2,10 @@
 /* Runs one rank of pp_bench: opens everything, trains, gathers, reports, closes
  * everything.
  *
- * Steps count from 0 inside and from 1 in printed text. The engine opens scope k + 1 for
- * step k, so that its messages count from 1 too. Scope 0 belongs to pp_bench and stays
- * open: it carries the losses to rank 0 during the training, and all other results at its
- * end. */
+ * Steps are counted from 0 in the code and from 1 in printed text. The engine runs step k
+ * in scope k + 1, so its messages count from 1, too. Scope 0 is pp_bench's own and stays
+ * open: losses are sent to rank 0 in it during the training, and all other results after
+ * the training. */
 #include "bench_rank.h"
 #include "bench_check.h"
 #include "bench_gather.h"
@@ -22,8 +22,7 @@
 
 #define SCOPE_ID       0
 #define SCOPE_OF_STEP0 1
-/* Limit of the waits after the last step. Ranks are less than a step apart, and rank 0
- * has to gather. */
+/* Limit of each wait for a loss: other ranks may not have ended the step yet. */
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
 static const char *memory_hint(const struct bench_run *run, tryst_status status)
@@ -33,7 +32,7 @@ static const char *memory_hint(const struct bench_run *run, tryst_status status)
                : "";
 }
 
-/* Print the engine's sentence here, and abort the scope with the cause alone. */
+/* Print the engine's sentence, and abort scope 0 with the cause alone. */
 static tryst_status engine_failed(struct bench_run *run, tryst_status status)
 {
     fprintf(stderr, "pp_bench: rank %d: %s%s\n", run->rank,
@@ -62,8 +61,8 @@ tryst_status bench_fail(struct bench_run *run, tryst_status status, const char *
     return status;
 }
 
-/* Fail with the error of the scope if it has one: a dead rank aborts the scope on every
- * rank, and that error explains more than the transfer's. */
+/* The error of the scope, if there is one, explains more than the transfer's: a dead rank
+ * aborts the scope on every rank. */
 tryst_status bench_transfer_fail(struct bench_run *run, tryst_status status,
                                  const tryst_op *op, const char *what)
 {
@@ -113,7 +112,7 @@ tryst_stage_params bench_stage_params(const struct bench_options *options,
                                 .memory_bytes_max = device->memory_bytes_max};
 }
 
-/* Take the memory of a stage off the limit, for the next stage and the engine. */
+/* Subtract the memory of a stage from the limit for the next stage and the engine. */
 static void note_memory(struct bench_run *run, tryst_layers layers,
                         const tryst_stage_params *params)
 {
@@ -248,8 +247,9 @@ static int last_rank(const struct bench_run *run)
     return tryst_program_rank_of(program, tryst_program_stages(program) - 1);
 }
 
-/* Record the losses that have arrived (rank 0) or left (last stage's rank) by now, in
- * order. */
+/* Release the transfers of the first `steps_count` losses, in order: all of them with
+ * `wait`, else those before the first that has not ended. Rank 0 receives the losses, the
+ * last stage's rank sends them. */
 static tryst_status note_losses(struct bench_run *run, uint64_t steps_count, bool wait)
 {
     while (run->losses_ended < steps_count) {
@@ -274,7 +274,8 @@ static tryst_status note_losses(struct bench_run *run, uint64_t steps_count, boo
     return TRYST_OK;
 }
 
-/* Send the loss of a step from the last stage's rank to rank 0. */
+/* Post the transfer of a step's loss from the last stage's rank to rank 0. No effect on
+ * other ranks. */
 static tryst_status share_loss(struct bench_run *run, uint64_t step, double loss)
 {
     int maker = last_rank(run);

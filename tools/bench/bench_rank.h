@@ -7,16 +7,17 @@
 
 #include "bench_options.h"
 
-/** Rank and size. Without allgather, they come from the environment. */
+/** Rank and number of ranks. If allgather is NULL, the group takes both from the
+ *  launcher's environment. */
 struct bench_place {
     int rank;
     int size;
-    tryst_allgather_fn allgather; /**< not NULL: ranks are threads of this process */
+    tryst_allgather_fn allgather; /**< set if ranks are threads of this process */
     void *allgather_arg;
 };
 
-/** Results that a rank sends to rank 0 at the end. Plain numbers, since they are sent as
- *  bytes. */
+/** Figures of a rank, and the sizes of its other results; each rank sends them to rank 0
+ *  at the end. Plain numbers, since they are sent as bytes. */
 struct bench_facts {
     tryst_engine_stats stats;
     uint64_t spans_count;
@@ -29,12 +30,12 @@ struct bench_facts {
 struct bench_result {
     int ranks_count;
     struct bench_facts *facts; /**< [ranks] */
-    tryst_span **spans;        /**< [ranks] */
-    char **traces;             /**< [ranks]: one document each */
+    tryst_span **spans;        /**< [ranks]: spans of the last step */
+    char **traces;             /**< [ranks]: a JSON document each; "": no trace */
     float *weights;            /**< all weights of the model, in layer order */
     uint64_t weights_count;
-    double *losses;  /**< [steps] */
-    double *seconds; /**< [steps] */
+    double *losses;  /**< [steps]; the run owns them */
+    double *seconds; /**< [steps]: duration of each step; the run owns them */
     char digest[33]; /**< digest of the weights */
     bool checked;    /**< --check passed */
 };
@@ -47,23 +48,24 @@ struct bench_run {
     int size;
     tryst_ctx *ctx;
     tryst_group *group;
-    tryst_step *scope; /**< scope of all keys but the engine's; open for the whole run */
+    /** Scope of all keys but the engine's; open during the whole run. */
+    tryst_step *scope;
     tryst_data *data;
     int32_t ordinal; /**< device of this rank */
-    /** Rest of --device-memory, for the next stage and the engine. */
+    /** What is left of --device-memory for the next stage and the engine; 0: no limit. */
     uint64_t memory_bytes_left;
-    tryst_stage **stages; /**< [stages]; NULL on other ranks */
+    tryst_stage **stages; /**< [stages]; NULL: the stage is on another rank */
     tryst_engine *engine;
-    double *losses; /**< [steps]: on rank 0 and on the rank of the last stage */
-    /** [steps]: send or receive of each loss; NULL once it has ended */
+    double *losses; /**< [steps]; filled in on rank 0 and on the rank of the last stage */
+    /** [steps]: send or receive of each loss; NULL: none was posted, or it has ended */
     tryst_op **loss_ops;
-    uint64_t losses_ended;
-    double *seconds; /**< [steps] */
-    uint64_t begin_ns;
-    uint64_t last_progress_ns;
+    uint64_t losses_ended;     /**< all transfers of losses before this step have ended */
+    double *seconds;           /**< [steps]: duration of each step */
+    uint64_t begin_ns;         /**< when the training began */
+    uint64_t last_progress_ns; /**< when the last line of progress was printed; 0: none */
 };
 
-/** Run one rank and return its exit status. */
+/** Run one rank and return its exit status: 0, or 1 after a failure. */
 int bench_rank_run(const struct bench_options *options, const struct bench_place *place);
 
 /** Report on stderr which rank failed and why, abort the scopes so that other ranks'
@@ -72,13 +74,14 @@ TRYST_PRINTF(3, 4)
 tryst_status bench_fail(struct bench_run *run, tryst_status status, const char *format,
                         ...);
 
-/** Fail with a transfer's error. `op` is a transfer in the run's scope, or NULL if it
- *  could not be posted. */
+/** Fail because the transfer `op` in the run's scope failed, with its error or that of
+ *  the aborted scope. `op` is NULL if the transfer could not be posted. `what` names
+ *  it. */
 tryst_status bench_transfer_fail(struct bench_run *run, tryst_status status,
                                  const tryst_op *op, const char *what);
 
-/** Return the parameters of a stage, except `versions_count`. `ordinal` is the rank's
- *  device. */
+/** Return the parameters of a stage on device `ordinal`, with one weight version and all
+ *  of --device-memory as its limit. */
 tryst_stage_params bench_stage_params(const struct bench_options *options,
                                       int32_t ordinal);
 

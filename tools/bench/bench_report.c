@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes pp_bench's results on rank 0: a table, and the files named by options.
  *
- * Bubble, measured: the part of a rank's time in which it ran no action, from the end of
- * the first step (caches, buffers, connections) to the end of the last. Predicted: the
- * simulator's bubble, from the measured costs of the actions and the cores that the ranks
- * share, with free communication; so the difference is the cost of communication and of
- * the machine.
+ * Bubble, measured: the fraction of time in which a rank ran no action, from the end of
+ * the first step (which fills caches and opens connections) to the end of the last; a
+ * single step is measured whole. Predicted: the simulator's bubble, from the measured
+ * costs of the actions and the cores that the ranks share, with free communication. The
+ * difference is the cost of communication and other load of the machine.
+ *
  * Waiting: the time in which a rank had nothing to compute until data arrived. The
- * schedule itself contains waits: those of the simulated schedule are not communication,
- * and exposed communication is the rest. */
+ * schedule itself contains waits. Exposed communication is the waiting minus the waits of
+ * the simulated schedule. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -22,19 +23,19 @@
 
 struct figures {
     double tokens_per_s;
-    double *measured;  /* [ranks] bubble */
-    double *predicted; /* [ranks] */
-    /* [ranks] waits of the simulated schedule, in the measured steps */
+    double *measured;  /* [ranks]: bubble */
+    double *predicted; /* [ranks]: bubble */
+    /* [ranks]: waits of the simulated schedule, in as many steps as were measured */
     double *waiting_s;
     double measured_mean;
     double predicted_mean;
-    int cores_count; /* cores that all ranks share; 0: several hosts */
+    int cores_count; /* cores that all ranks share; 0: ranks are on several hosts */
 };
 
 /* ---- figures ----------------------------------------------------------------------- */
 
-/* True if actions need cores. Those of a stage that sleeps need none, so their cost is
- * wall time. */
+/* True if actions need cores, so that their cost is CPU time. Actions of a stage that
+ * sleeps need no core, and their cost is wall time. */
 static bool needs_cores(const struct bench_run *run)
 {
     return run->options->model.kind != TRYST_MODEL_SLEEP;
@@ -49,8 +50,9 @@ static double mean_cost(const struct bench_run *run, const tryst_engine_stats *s
     return count > 0 ? (double)total / (double)count / 1e9 : 0;
 }
 
-/* Return the waits of the simulated schedule. In each of several consecutive steps a rank
- * waits for the rest of the makespan; in a single one, until its last action. */
+/* Return a rank's waits in `steps` steps of the simulated schedule. In several
+ * consecutive steps, each takes the makespan; a single step ends for a rank with its last
+ * action. */
 static double simulated_wait(const tryst_sim *sim, int rank, uint64_t steps)
 {
     const tryst_sim_rank *self = &sim->ranks[rank];
@@ -63,8 +65,8 @@ static double waiting_s(const struct bench_result *result, int rank)
     return (double)result->facts[rank].stats.wait_ns / 1e9;
 }
 
-/* Return exposed communication: the part of the waiting that the schedule does not
- * explain. */
+/* Return exposed communication: the waiting that the simulated schedule does not
+ * contain. */
 static double exposed_s(const struct bench_result *result, const struct figures *self,
                         int rank)
 {
@@ -295,7 +297,7 @@ static tryst_status write_json(struct bench_run *run, const struct bench_result 
     json_t *document = json_document(run, result, self);
     int failed = !document;
     if (!failed && strcmp(path, "-") == 0) {
-        /* main checks stdout (standard_output_end) */
+        /* main reports errors of stdout (standard_output_end) */
         failed = json_dumpf(document, stdout, flags) != 0 && !ferror(stdout);
         putchar('\n');
     } else if (!failed) {
@@ -323,10 +325,11 @@ static const tryst_span *find_send(const struct bench_result *result, int from, 
     return NULL;
 }
 
-/* Set the times of transfers from both ends: from the send's begin to the receive's end.
- * A receive is posted long before its bytes move, and a send's end is noticed only when
- * its rank polls. All ranks of one host have one clock; times of other hosts that do not
- * fit are left unchanged. */
+/* Set the begin of each receive to that of its send, if later, and the end of each send
+ * to that of its receive, if earlier: a receive is posted long before its bytes move, and
+ * a rank sees the end of its send only when it polls. All ranks of a host have one clock.
+ * A pair from two hosts stays as it is if the send would begin after the receive's
+ * end. */
 static void pair_transfers(const struct bench_result *result)
 {
     for (int rank = 0; rank < result->ranks_count; rank++) {
@@ -392,8 +395,8 @@ static tryst_status write_timeline(struct bench_run *run,
 
 /* ---- trace ------------------------------------------------------------------------- */
 
-/* Write one document with the events of all ranks. Each rank's trace is a document
- * {"…":…,"traceEvents":[…]}. */
+/* Write one JSON document with the events of all ranks. The trace of each rank is a
+ * document {"…":…,"traceEvents":[…]}. */
 static tryst_status write_trace(struct bench_run *run, const struct bench_result *result)
 {
     const char *path = run->options->trace;

@@ -5,7 +5,7 @@
 
 #include "bench_rank.h"
 
-/** Print the table and write the files. */
+/** Print the table and write the files that the options name. */
 tryst_status bench_report(struct bench_run *run, const struct bench_result *result);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pp_bench: trains a small model with its layers spread over ranks, and reports the cost.
  *
- * Ranks are processes of a launcher, processes that pp_bench starts itself, or with
- * --transport self threads of this process. bench_rank.c runs a rank; this file only
+ * Ranks are processes of a launcher, processes that pp_bench starts itself, or (with
+ * --transport self) threads of this process. bench_rank.c runs a rank; this file only
  * decides what a rank is. */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,8 +14,9 @@
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 
-/* Ranks end by themselves within two seconds of another's death; but ranks still in the
- * bootstrap would wait for the dead one until its deadline. */
+/* Time for the other ranks to end after one has died. Most end by themselves within two
+ * seconds, but a rank in the bootstrap would wait for the dead one until the bootstrap's
+ * deadline. */
 #define GRACE_NS (3ull * 1000 * 1000 * 1000)
 
 /* ---- ranks as threads -------------------------------------------------------------- */
@@ -24,10 +25,10 @@ struct thread_ranks {
     const struct bench_options *options;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned char *table; /* the current all-gather; NULL: none */
-    int arrived_count;
-    int left_count;
-    uint64_t round;
+    unsigned char *table; /* blobs of the current all-gather; NULL: none, or no memory */
+    int arrived_count;    /* threads that have written their blob */
+    int left_count;       /* threads that have yet to read the table */
+    uint64_t round;       /* all-gathers completed so far */
 };
 
 struct thread_rank {
@@ -37,15 +38,15 @@ struct thread_rank {
     int exit_status;
 };
 
-/* Gather between threads. The last thread to arrive opens the round, the last to leave
- * ends it. */
+/* Gather between threads, as a tryst_allgather_fn. The last thread to write its blob lets
+ * all threads read the table, and the last to read it frees it. */
 static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes)
 {
     struct thread_rank *self = arg;
     struct thread_ranks *ranks = self->owner;
     int size = ranks->options->ranks;
     pthread_mutex_lock(&ranks->lock);
-    while (ranks->left_count > 0) { /* the round before is still being read */
+    while (ranks->left_count > 0) { /* threads still read the previous table */
         pthread_cond_wait(&ranks->changed, &ranks->lock);
     }
     if (ranks->arrived_count == 0) {
@@ -103,7 +104,7 @@ static int run_threads(const struct bench_options *options)
     for (int rank = 0; rank < options->ranks; rank++) {
         all[rank] = (struct thread_rank){.owner = &ranks, .rank = rank};
         if (pthread_create(&all[rank].thread, NULL, thread_main, &all[rank]) != 0) {
-            /* the started ranks wait for this one and cannot be ended in order */
+            /* the started ranks wait for this one, and nothing else can end them */
             fprintf(stderr, "pp_bench: cannot start rank %d: no thread\n", rank);
             exit(1);
         }
@@ -133,7 +134,8 @@ static int run_processes(struct bench_options *options)
                : 1;
 }
 
-/* Run as rank `rank`; -1: no launcher started this process, so start ranks. */
+/* Run as rank `rank` of a launcher; if `rank` is -1, there is no launcher: start the
+ * ranks. */
 static int run(struct bench_options *options, int rank)
 {
     if (rank >= 0) {
@@ -143,9 +145,9 @@ static int run(struct bench_options *options, int rank)
     return threads ? run_threads(options) : run_processes(options);
 }
 
-/* Execute this program again with better OpenBLAS kernels, if OpenBLAS chose ones far
- * below the processor: it chose when it was loaded. Ranks and the replay inherit the
- * choice. */
+/* Execute this program again with better OpenBLAS kernels, if OpenBLAS chose kernels that
+ * are much slower than the processor allows. (OpenBLAS chooses when it is loaded.) Ranks
+ * and the replay inherit the choice. */
 static void use_best_kernels(char **argv)
 {
     const char *core = tryst_blas_core_hint();
