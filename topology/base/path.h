@@ -24,7 +24,7 @@ struct path {
     uint32_t kinds; /**< bit k: the path has a link of enum graph_link_kind k */
     /** Numbers of such nodes between the ends; a package counts as a host bridge. */
     uint16_t pci_switches, host_bridges;
-    uint16_t width; /**< width of the narrowest NVLink; 0: unknown or none */
+    uint16_t width; /**< least width of the NVLinks; 0: unknown, or none */
 };
 
 /** Find the paths from `from` to every node; `paths` has nodes_count entries. The graph

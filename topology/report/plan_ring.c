@@ -258,7 +258,7 @@ static bool trial_edge(struct ring *ring, uint32_t a, uint32_t b, double amount)
 }
 
 /* Add to ring->trial the change of the loads if the ranks first…last move behind position
- * `to`, which is not one of theirs. Returns false if the network lacks an edge. */
+ * `to`, which lies outside first…last. Returns false if the network lacks an edge. */
 static bool move_load(struct ring *ring, uint32_t first, uint32_t last, uint32_t to)
 {
     const uint32_t *order = ring->order;
