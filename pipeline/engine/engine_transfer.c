@@ -3,9 +3,9 @@
  *
  * The one idea: receives are posted in the order of need, as soon as the window of
  * receives_ahead_max has room. A send is posted when its bytes exist, and is waited for
- * only before the second step after its own. So within a step the engine waits only for
- * the items that the next action needs, and no order of transfers can hang a program that
- * passed the checker.
+ * only before the second step after its own, or when the engine finishes. So within a
+ * step the engine waits only for the items that the next action needs, and no order of
+ * transfers can hang a program that passed the checker.
  *
  * Invariant: the buffer of a transfer keeps one use until the operation has ended. */
 #include <assert.h>

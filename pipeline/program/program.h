@@ -53,8 +53,9 @@ size_t program_items_count(const tryst_program *program);
 /** Return the index of `item` among all items: 0 to program_items_count - 1. */
 size_t program_item_index(const tryst_program *program, struct program_item item);
 
-/** True if every action reads version 0, and the only UPDATEs of each rank are those that
- *  program_append_updates would append. Only then can a file omit the UPDATEs. */
+/** True if every action reads version 0, and the only UPDATEs of each rank are, at the
+ *  end of its list, those that program_append_updates would append. Only then can a file
+ *  omit the UPDATEs. */
 bool program_is_synchronous(const tryst_program *program);
 
 /** Append an action without checking that stage and micro-batch are in range. Returns

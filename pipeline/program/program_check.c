@@ -2,8 +2,8 @@
 /* Checks that a program can run, and computes how much each rank holds at most.
  *
  * Four passes, each of which relies on the passes before:
- *   placing   all actions of a stage are on one rank; no action occurs twice; a
- *             micro-batch has B, or I and W, but not both
+ *   placing   all actions of a stage are on one rank; at a stage, no F, B, I or W of a
+ *             micro-batch occurs twice, and B does not occur beside I or W
  *   counting  every stage has every micro-batch's forward and backward
  *   dry run   all ranks walk through their lists, and take an action only when the items
  *             that it needs are made; if no rank can continue before the end, the program
