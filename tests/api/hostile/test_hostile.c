@@ -32,6 +32,7 @@ enum {
     PAIRS = RANKS * (RANKS - 1),
     OPS_MAX = STEPS * (2 * PAIRS * ITEMS + 3),
     SUM_LARGE = 50000, /* elements of a large all-reduce */
+    REGISTERED_BYTES = 4 << 20,
     LOG_BYTES = 1 << 17,
     STATUSES_MAX = 512,
     PROGRESS_EACH = 50 /* runs after which the count is printed */
@@ -174,11 +175,11 @@ static struct item *item_add(struct rank_run *self, unsigned step, int peer, siz
 /* Return memory for a send: a third lies in registered memory while that lasts. */
 static void *send_memory(struct rank_run *self, size_t bytes)
 {
-    enum { REGISTERED = 4 << 20 };
-    if (!self->mem && tryst_mem_alloc(self->rank->ctx, REGISTERED, TRYST_MEMORY_HOST, 0,
-                                      (void **)&self->registered, &self->mem) != TRYST_OK)
+    if (!self->mem &&
+        tryst_mem_alloc(self->rank->ctx, REGISTERED_BYTES, TRYST_MEMORY_HOST, 0,
+                        (void **)&self->registered, &self->mem) != TRYST_OK)
         return malloc(bytes + 1);
-    if (below(self, 3) || bytes > REGISTERED - self->registered_used)
+    if (below(self, 3) || bytes >= REGISTERED_BYTES - self->registered_used)
         return malloc(bytes + 1);
     void *data = self->registered + self->registered_used;
     self->registered_used += (bytes + 63) & ~(size_t)63;
@@ -188,7 +189,8 @@ static void *send_memory(struct rank_run *self, size_t bytes)
 static bool is_registered(const struct rank_run *self, const void *data)
 {
     const uint8_t *at = data;
-    return self->mem && at >= self->registered && at < self->registered + (4 << 20);
+    return self->mem && at >= self->registered &&
+           at < self->registered + REGISTERED_BYTES;
 }
 
 static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
