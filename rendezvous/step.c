@@ -86,7 +86,7 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
     tryst_step *step = container_of(submission, tryst_step, open);
     struct scope *scope = scope_find(&rdv->scopes, step->id);
     if (scope) {
-        scope_free(step->scope); /* peers were first: their scope has content */
+        scope_free(step->scope); /* peers were first: their scope has records */
         step->scope = scope;
         early_wants_settle(scope);
     } else {

@@ -70,13 +70,13 @@ struct live_op {
     uint16_t kind_state; /**< the kind, and the state above it */
     int32_t rank;        /**< rank of the peer; -1: none */
     uint64_t step, number, bytes, since_ns;
-    const tryst_key *key; /**< or NULL */
+    const tryst_key *key; /**< NULL: the close of a step, which has none */
 };
 
 /** Reason why the next slice of a send does not start. */
 struct live_hold {
     uint16_t why;    /**< enum tryst_live_hold */
-    uint64_t behind; /**< hash of a key, or 0 */
+    uint64_t behind; /**< hash of the key of the send that goes first; 0: none */
 };
 
 /** Write the word of kind, state and (above them) hold, and the peer's rank. */

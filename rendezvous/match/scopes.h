@@ -59,7 +59,7 @@ struct scope {
     /** The number of the cause, counted by `aborts` of struct scopes; 0: not aborted. */
     uint64_t abort_number;
     int32_t abort_from; /**< the peer that reported the cause; -1: this rank */
-    /** Why the step was aborted; status TRYST_OK: not aborted. */
+    /** The status of the abort; TRYST_OK: not aborted. */
     int32_t abort_status;
     int32_t abort_rank;
     uint64_t abort_time_ns;
@@ -88,7 +88,8 @@ tryst_status scopes_init(struct scopes *scopes);
 /** Free the table: all scopes have been freed. */
 void scopes_close(struct scopes *scopes);
 
-/** Make a scope that is not in the index yet; scope_add adds it. Any thread. */
+/** Make a scope that is not in the index yet; scope_add adds it. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. Any thread. */
 tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope_p);
 /** Add the scope to the table and to the index. */
 void scope_add(struct scope *scope);

@@ -41,7 +41,7 @@ struct tryst_host;
 enum { ABORT_NOTES = 8 };
 struct abort_note {
     uint64_t step;
-    uint64_t number;  /**< as scope->abort_number */
+    uint64_t number;  /**< number of the cause, as scope->abort_number */
     uint64_t time_ns; /**< wall clock of the origin */
     int32_t status;
     int32_t rank; /**< the rank where the abort began */
@@ -74,10 +74,11 @@ enum { UNEXPECTED_CLASSES = 8 };
 /** Settings, read once at the start. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
-    uint64_t slice_bytes; /**< 0: the size that the sender requests for its path */
+    uint64_t slice_bytes; /**< of receives; 0: the size that the sender requests */
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
-    uint64_t urgency_mask; /**< 0: first come, first served */
+    /** Applied to the rank and the step of each urgency; 0: first come, first served. */
+    uint64_t urgency_mask;
 };
 
 struct rendezvous_counters {
@@ -145,11 +146,11 @@ struct rendezvous {
         struct rail *rail;
         uint32_t kind;  /**< enum transport_kind */
         uint32_t place; /**< the index of its interface within the kind, as announced */
-        /** The peers with posted slices on this rail that they have ready to send. */
+        /** Number of peers on this rail with posted slices that are ready to be sent. */
         uint32_t senders;
     } rails[TRANSPORT_KINDS * PLACES_MAX + 1];
     uint32_t rails_count;
-    /** Interfaces of each kind, with or without a rail. */
+    /** Number of announced interfaces of each kind, with or without a rail. */
     uint32_t places[TRANSPORT_KINDS];
     struct link_listener *listener;
     struct reach_scopes scopes_here; /**< the scopes of the listener's addresses */
@@ -204,7 +205,7 @@ struct rendezvous {
     struct rendezvous_counters counters;
 };
 
-/** Return the slice size for `rail` where the user allows `most` bytes. */
+/** Return the slice size for `rail`: `most`, or the rail's own size if that is less. */
 static inline uint64_t rail_slice_bytes(const struct rail *rail, uint64_t most)
 {
     return rail->slice_bytes && rail->slice_bytes < most ? rail->slice_bytes : most;

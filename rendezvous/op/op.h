@@ -142,7 +142,7 @@ struct tryst_op {
     struct urgency urgency;
     tryst_tensor tensor;
     struct hash_node by_id; /**< in rdv->ids, while `id` is not 0 */
-    _Atomic(uint32_t) refs; /**< the user's handle, all holds together, a queued cancel */
+    _Atomic(uint32_t) refs; /**< user's handle, all holds together, queued submissions */
     _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until the completion is visible */
     size_t heap_index; /**< index in the deadline heap; SIZE_MAX: not in the heap */
     int32_t origin_rank;
@@ -159,7 +159,7 @@ struct tryst_op {
     uint8_t records; /**< enum op_records */
     uint8_t holds;   /**< holds of the progress domain; see op_hold */
     bool reported;
-    bool awaits_cause; /**< receive: the peer aborted the step; the ABORT is on its way */
+    bool awaits_cause; /**< receive: failed by an abort; its ABORT is still to come */
     bool took_data;    /**< receive: DONE answers DATA `number`, not slices */
     bool eager;        /**< send: holds eager credit */
     bool shaped;       /**< moves an edge of a collective, described by `shape` */

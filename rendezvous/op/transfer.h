@@ -91,7 +91,7 @@ struct pace {
     uint32_t learning;    /**< round trips left until the base is known */
     uint64_t learning_ns; /**< the start of these round trips */
     uint64_t timed_ns;    /**< the start of the slice that is timed; 0: none */
-    uint64_t timed_upto;  /**< the end of the timed slice, in bytes of the lane */
+    uint64_t timed_upto;  /**< started_bytes of the lane at the end of this slice */
     uint64_t timed_bytes; /**< the size of the timed slice */
     double queue_ns;      /**< time in queues, smoothed */
     /** The least round trip of this age (PACE_AGE_NS), without the slice's bytes; 0:
@@ -179,7 +179,7 @@ enum transfer_hold {
     HOLD_RAIL,      /**< the window of the rail is full */
     HOLD_TRANSPORT, /**< the transport has no room */
     HOLD_UNREADY,   /**< the sender does not have the bytes yet */
-    HOLD_PACE,      /**< the pace of the lane */
+    HOLD_PACE,      /**< the pace of the lane holds the slice back */
 };
 
 /** Installed by the layer above into rendezvous_params. All calls are in the progress
@@ -227,8 +227,8 @@ struct dispatch_ops {
 };
 
 /** Start slice transfer->next; provided by rendezvous. Returns TRYST_OK (the caller
- *  advances `next`), TRYST_AGAIN, or TRYST_E_PEER (the transfer is about to be
- *  removed). */
+ *  advances `next`), TRYST_AGAIN (no room now), or TRYST_E_PEER (the transfer is about to
+ *  be removed). */
 tryst_status transfer_start(struct transfer *transfer);
 
 #endif

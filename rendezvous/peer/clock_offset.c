@@ -111,7 +111,7 @@ static void root_clock_update(struct peer *peer, const struct link_clock *read)
     int64_t offset = clock->low_ns + (clock->high_ns - clock->low_ns) / 2;
     uint64_t width = (uint64_t)(clock->high_ns - clock->low_ns);
     uint64_t error = read->root_error_ns + width / 2 + width % 2;
-    /* relaxed: this thread is the only writer; other threads only draw the values. */
+    /* relaxed: this thread is the only writer; other threads use each value by itself. */
     uint64_t known = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
     bool below = peer->rank < rdv->group->roster.rank;
     bool told = read->root_error_ns <= (uint64_t)OFFSET_MAX &&

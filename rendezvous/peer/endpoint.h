@@ -30,7 +30,8 @@ void peer_ep_unreached(struct peer *peer);
  *  comes first; at once if the link is not up. `text`, the reason, is read after
  *  "rank 3 "; NULL: not known. */
 void peer_ep_lost(struct peer *peer, const char *text);
-/** At the end of a pass: close, reopen, or finish giving up. */
+/** Close the endpoint, open the next candidate, or finish giving up, at the end of a
+ *  pass. */
 void peer_ep_reap(struct peer *peer);
 extern const struct rail_events peer_rail_events;
 

@@ -46,8 +46,9 @@ struct link_hello {
     int32_t rank;
     int32_t size;
     uint64_t incarnation;
-    uint64_t nonce; /**< expected in the segment where shared memory is claimed */
-    uint8_t proof[RANK_PROOF_BYTES]; /**< of `rank` for the receiver (rank_key.h) */
+    uint64_t nonce; /**< shm reads it in the sender's memory, to identify the process */
+    /** Proves to the receiver that the sender is `rank` (rank_key.h). */
+    uint8_t proof[RANK_PROOF_BYTES];
 };
 static_assert(sizeof(struct link_hello) == 80, "hello");
 

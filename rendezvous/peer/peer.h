@@ -134,7 +134,7 @@ struct peer_endpoint {
     uint64_t opening_ns; /**< OPENING: time in which both ranks made passes */
     /** Since the last tick the peer reported that its fabric starts. */
     bool peer_starts;
-    struct list held; /**< struct held_message */
+    struct list held; /**< struct held_message, for candidates that are not open yet */
     uint32_t held_count;
     char mechanism[TRANSPORT_TEXT_MAX];
 };
@@ -198,7 +198,7 @@ struct peer_in {
     bool probe;
     uint8_t header_flags;   /**< flags of the newest frame (wire.h) */
     struct names_in names;  /**< names of keys in the peer's DATA */
-    struct list unexpected; /**< struct unexpected */
+    struct list unexpected; /**< DATA that came before its receive (eager.h) */
     /** Bytes of the peer's eager credit that `unexpected` holds. */
     uint64_t unexpected_bytes;
     struct urgent_queue unannounced; /**< small receives that have not sent a WANT */
@@ -215,15 +215,15 @@ struct peer_in {
     uint32_t early_aborts, passed_aborts;
     /** Steps closed here that the peer has sent ASK for: answers are queued. */
     uint64_t *closed_steps;
-    /** At most REQUESTS_MAX; little memory while closed_count is 0. */
+    /** closed_count is at most REQUESTS_MAX; at 0 a large array is freed. */
     uint32_t closed_count, closed_capacity;
     /* posted slices */
     /** Receives with a slice to post that wait for a free slot. */
     struct urgent_queue slots_waiting;
     /** The transport, or the pool, had no room for a slice: each pass tries again. */
     bool post_refused;
-    uint32_t slots_ahead; /**< slices posted for senders not known to be ready */
-    uint32_t slots_ready; /**< slices posted that are ready at the sender */
+    uint32_t slots_ahead; /**< posted slices that may not be ready at the sender */
+    uint32_t slots_ready; /**< posted slices that are ready at the sender */
     /** Bytes of slots_ready; a tensor's last slice counts as a whole one. */
     uint64_t ready_bytes;
 };

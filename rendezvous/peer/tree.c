@@ -7,9 +7,9 @@
  * in good order is forwarded along the tree, since a rank without a link to the rank that
  * left would take that rank for dead.
  *
- * Invariant: such a report is hearsay. It explains why a connection is refused, and is
- * dropped when the rank shows a valid HELLO. LEAVE, from the rank itself, alone ends its
- * peer.
+ * Invariant: a report from another rank proves nothing. The report explains why a
+ * connection is refused, and is dropped when the rank shows a valid HELLO. Only LEAVE,
+ * from the rank itself, ends its peer.
  */
 #include "tree.h"
 
@@ -129,7 +129,7 @@ static bool left_mark(struct tryst_group *group, int rank)
     return true;
 }
 
-/* Send news to the neighbours in the control tree other than `from`. */
+/* Send `news` to the neighbours in the control tree, except `from`. */
 static void left_forward(struct tryst_group *group, const struct left_ranks *news,
                          const struct peer *from)
 {

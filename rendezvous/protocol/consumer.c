@@ -415,7 +415,7 @@ void consumer_deliver(tryst_op *op, const struct arrived *arrived)
     op->number = arrived->number;
     if (op->state == OP_VOID) {
         id_drop(op);
-        /* Ends when that DONE is packed. */
+        /* The receive ends when this DONE is packed. */
         data_done_later(op, op_peer_status(op->final));
         return;
     }
@@ -526,7 +526,7 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
     }
     tryst_op *op = recv_by_id(peer, offer->want);
     if (!op || op->state != OP_WANTED)
-        return; /* crossed with the end of the receive */
+        return; /* the receive has ended meanwhile */
     const struct flow_shape *shape = wire_shape(&offer->header);
     if (!flow_shapes_equal(shape, op_shape_of(op)))
         offer_mismatch(op, (struct shape){offer->bytes, offer->dtype, shape});

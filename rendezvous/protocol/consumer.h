@@ -13,7 +13,7 @@ void consumer_submit(tryst_op *op);
 /** Assign ids to waiting receives within the WANT quota, post their first slices and
  *  queue their WANTs. The endpoint is ready. */
 void consumer_announce(struct peer *peer);
-/** Continue a held receive: its ready event has passed, or has failed with `status`. */
+/** Continue a held receive: its device is ready for it, or has failed with `status`. */
 void consumer_released(tryst_op *op, tryst_status status);
 /** Complete a small receive: its bytes are on the device, or the copy failed with
  *  `status`. */
@@ -30,8 +30,8 @@ struct arrived {
 };
 /** Give the tensor to the receive: copy, report, acknowledge. */
 void consumer_deliver(tryst_op *op, const struct arrived *arrived);
-/** Announce the oldest deferred receives again, in case the producer has closed their
- *  step. */
+/** Announce the most urgent deferred receives again, in case the producer has closed
+ *  their step. */
 void consumer_tick(struct peer *peer);
 /** Handle an OFFER; `key` is read where the OFFER names no WANT. */
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);

@@ -187,7 +187,8 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
     return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
 }
 
-/* Return the name of a DATA, declared by it or before; NULL: never declared. */
+/* Return the name of a DATA, declared by it or before; NULL: it was not declared, or is
+ * not valid any more. */
 static inline struct name *data_name(struct peer *peer, const struct record_data *data,
                                      const struct record_name *declared)
 {

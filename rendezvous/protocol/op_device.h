@@ -23,7 +23,7 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 
-/** Device memory that cannot be used is logged once in this interval. */
+/** Device memory that cannot be used is logged at most once in this interval. */
 #define DEVICES_LOG_NS (10 * NS_PER_S)
 
 enum device_doing {
@@ -42,7 +42,8 @@ struct op_device {
     /** The tensor was accepted before the driver could check it. */
     bool unchecked;
     struct list_node loads_node; /**< DEVICE_LOADS: in rdv->device_loads */
-    /** The reason of a failed release: a static text, or NULL. */
+    /** Why the operation is released with an error (a static text). NULL: its ready event
+     *  has failed. */
     const char *why;
     struct slot *slot; /**< the pinned slot of a small tensor */
     struct copy copy;

@@ -241,7 +241,7 @@ void producer_release(tryst_op *op)
 
 /* True if a WANT with these flags and this shape waits until the held send `op` is
  * ready. A WANT that was given up does not wait. Neither does a WANT of a different
- * collective: its rank may wait for a part that this rank's collective does not have, so
+ * collective: the peer may wait for a part that this rank's collective does not have, so
  * both operations end now. */
 static bool held_waits(const tryst_op *op, uint8_t flags, const struct flow_shape *shape)
 {
@@ -628,9 +628,9 @@ void producer_failure_drop(tryst_op *op)
         entry->send_next = op->queued.seq;
 }
 
-/* Send the failure of a flow ahead of its WANT, since its rank may close the step before
- * the WANT comes. Without eager credit the failure waits for credit or for the WANT,
- * also after the close (closed.c). */
+/* Send the failure of a flow ahead of its WANT, since this rank may close the step before
+ * the WANT comes. Without eager credit the failure waits for credit or for the WANT, also
+ * after the close (closed.c). */
 static void flow_send_failure(tryst_op *op)
 {
     struct peer *peer = op->peer;

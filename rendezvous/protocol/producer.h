@@ -47,7 +47,7 @@ void producer_fail(tryst_op *op, struct cause cause, const char *text);
 /** Drop the failure of a send in a step that is closed here: if its WANT comes, the
  *  answer is CLOSED. The caller then ends the send. */
 void producer_failure_drop(tryst_op *op);
-/** Continue a held send: its ready event has passed, or has failed with `status`. */
+/** Continue a held send: its device is ready for it, or has failed with `status`. */
 void producer_released(tryst_op *op, tryst_status status);
 /** Queue the DATA of a small device send: its bytes are in the slot, or the copy failed
  *  with `status`. */

@@ -270,7 +270,7 @@ static bool pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
-    /* Aborted since: the origin of the abort counts. */
+    /* The step was aborted since: the origin of the abort counts. */
     if (op->reported && op->final != TRYST_OK)
         why = op->final;
     struct record_answer fields = {.id = op->kind == OP_SEND ? op->sent.number : op->id};

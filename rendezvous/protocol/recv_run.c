@@ -27,8 +27,8 @@ static bool slice_is_announced(const struct recv_run *run, uint32_t index)
     return index < run->slices_announced;
 }
 
-/* Add `count` to the posted slices that their sender has ready; while a peer has such
- * slices, it counts among its rail's senders. */
+/* Add `count` to the peer's posted slices that are ready to be sent. While the peer has
+ * such slices, it counts among its rail's senders. */
 static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32_t count)
 {
     uint32_t before = peer->in.slots_ready;

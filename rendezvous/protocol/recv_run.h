@@ -57,7 +57,8 @@ struct recv_run {
     uint32_t next;        /**< first slice that was never posted */
     uint32_t upto;        /**< all slices below have arrived */
     uint32_t outstanding; /**< posted and not complete */
-    /** Slices that are ready at the sender: their slots count in slots_ready. */
+    /** The first slices, which are ready at the sender: their slots count in
+     *  slots_ready. */
     uint32_t slices_announced;
     /** Outstanding slices beyond `slices_announced`: their slots count in slots_ahead. */
     uint32_t ahead;

@@ -49,7 +49,7 @@
 #define BOOTSTRAP_NET_MAX      512
 #define BOOTSTRAP_KEY_MAX      63
 #define BOOTSTRAP_VALUE_MAX    4096
-#define BOOTSTRAP_GATHER_MAX   (64u << 20) /* size × bytes of one all-gather */
+#define BOOTSTRAP_GATHER_MAX   (64u << 20) /* most bytes of all ranks in an all-gather */
 
 struct bootstrap_params {
     int rank, size;      /**< at least 2: a single rank needs no bootstrap */

@@ -44,7 +44,7 @@ uint16_t bootstrap_address_port(const char *address);
 
 /** Parse an address and resolve its host; free the result with freeaddrinfo. The
  *  resolver has its own time limits (resolv.conf). TRYST_E_CONFIG with a sentence: not
- *  an address, or no such host. */
+ *  an address, or no such host; TRYST_E_NOMEM. */
 tryst_status bootstrap_resolve(const char *text, struct err *err,
                                struct bootstrap_address *address_p,
                                struct addrinfo **found_p);

@@ -47,7 +47,7 @@ _Static_assert(sizeof(struct bootstrap_wire_greeting) == 48, "wire");
 
 /** PROOF, client to server: the client's identity, and proof that it has the token. */
 struct bootstrap_wire_proof {
-    uint32_t rank;                    /**< 1 … size-1 */
+    uint32_t rank;                    /**< the client's: 1 … size-1 */
     uint32_t size;                    /**< ranks of the job, by the client's parameters */
     uint32_t pid;                     /**< for messages only */
     uint32_t reserved;                /**< 0 */
@@ -109,7 +109,8 @@ struct bootstrap_wire_frame {
     int32_t status; /**< RESULT, ABORT, FAILED: a tryst_status; else 0 */
     /** GATHER: number of the all-gather, from 0; RESULT: the same; else 0 */
     uint64_t sequence;
-    /** GATHER, GET: remaining time that the client waits; else 0 */
+    /** GATHER, PUT, GET: remaining time that the client waits; the server ignores that of
+     *  PUT. */
     uint64_t timeout_ns;
     /** Time that the client waits, from the beginning; for messages only. */
     uint64_t patience_ns;
@@ -130,7 +131,7 @@ struct bootstrap_wire_member {
     uint32_t rank;    /**< must equal the place in the result */
     uint32_t size;    /**< must be equal on all ranks */
     uint32_t reserved;
-    /** Rank 0's counts; zero from the others. */
+    /** The session's cookie in rank 0's part; zero in the others. */
     uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
 };
 _Static_assert(sizeof(struct bootstrap_wire_member) == 40, "wire");
