@@ -109,7 +109,7 @@ static bool option_row_parse(const struct tool *tool, const struct tool_option *
     }
 }
 
-/* Fill getopt's tables: row i is the option LONG_FIRST + i, or its letter. */
+/* Fill getopt's tables. For row i getopt_long returns LONG_FIRST + i, or the letter. */
 static void getopt_fill(const struct tool *tool, struct option *longs, char *letters)
 {
     int count = 0;

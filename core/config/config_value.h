@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One row of the configuration table, and the text of one value: parse, check, print.
  *
- * One idea: a value is a 64-bit number whatever its type (a string's is its hash), so the
- * config, the digest and the comparison between ranks treat all rows alike. Private to
- * core/: config.c and its tests. */
+ * One idea: a value is a 64-bit number whatever its type (for a string its hash), so the
+ * config and the comparison between ranks treat all rows alike. Private to core/:
+ * config.c and its tests. */
 #ifndef TRYST_CORE_CONFIG_CONFIG_VALUE_H
 #define TRYST_CORE_CONFIG_CONFIG_VALUE_H
 

@@ -66,7 +66,7 @@ void log_stderr_record(struct log *log);
 void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
                const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/** State of one rate limit, which begins zeroed. Several threads may share it. */
+/** State of one rate limit; initialise it to zero. Several threads may share it. */
 struct log_limit {
     /** earliest time of the next line; 0: no line yet */
     _Atomic uint64_t next_ns;

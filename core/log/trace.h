@@ -22,7 +22,8 @@
 
 #define TRACE_ARGS_MAX 3
 
-/** Names of an event's arguments; NULL ends a shorter list. Make it static const. */
+/** Names of an event's arguments; NULL ends a shorter list. The trace keeps a pointer to
+ *  the struct, so make it static const. */
 struct trace_labels {
     const char *arg[TRACE_ARGS_MAX];
     unsigned texts; /**< bit i: argument i is a pointer to a text */
@@ -32,7 +33,7 @@ struct trace_labels {
 enum trace_kind {
     TRACE_SPAN,       /**< ph X: from `at_ns` for `extra` ns; spans of one thread nest */
     TRACE_ASYNC,      /**< ph b and e: may overlap others; drawn in rows by name */
-    TRACE_INSTANT,    /**< ph i */
+    TRACE_INSTANT,    /**< ph i: a point in time */
     TRACE_FLOW_BEGIN, /**< ph s: an arrow leaves the span around `at_ns`; extra = id */
     TRACE_FLOW_END,   /**< ph f: the arrow of that id ends in the span around `at_ns` */
     TRACE_COUNTER     /**< ph C: each argument is a sample of one series */
@@ -50,8 +51,8 @@ struct trace_event {
 struct trace;
 
 /** Open a trace. `events_per_thread` is rounded up to a power of two; a thread's ring is
- *  allocated by its first event. `clock` may be NULL. Returns TRYST_OK, TRYST_E_NOMEM,
- *  TRYST_E_INVALID (0 events, or more than 2^32). */
+ *  allocated by its first event. `clock` NULL: the machine's. Returns TRYST_OK,
+ *  TRYST_E_NOMEM, TRYST_E_INVALID (0 events, or more than 2^32). */
 tryst_status trace_open(size_t events_per_thread, const struct clock *clock,
                         struct trace **trace_p);
 
@@ -64,7 +65,7 @@ void trace_thread_name(struct trace *trace, const char *name);
 /** Return the number of events overwritten, or dropped for want of memory for a ring. */
 uint64_t trace_lost_count(struct trace *trace);
 
-/** Record an event, or read the trace's clock. Use the inline forms below. */
+/** Record an event; read the trace's clock. Callers use the inline forms below. */
 void trace_record(struct trace *trace, const struct trace_event *event);
 uint64_t trace_clock_ns(const struct trace *trace);
 

@@ -113,7 +113,7 @@ static const struct {
     [TRACE_ASYNC] = {"b", ""},
     [TRACE_INSTANT] = {"i", ",\"s\":\"t\""},
     [TRACE_FLOW_BEGIN] = {"s", ""},
-    [TRACE_FLOW_END] = {"f", ",\"bp\":\"e\""}, /* bind to the enclosing span */
+    [TRACE_FLOW_END] = {"f", ",\"bp\":\"e\""}, /* ends in the enclosing span */
     [TRACE_COUNTER] = {"C", ""},
 };
 

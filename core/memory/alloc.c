@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The allocator; see alloc.h. malloc_usable_size gives the sizes, so no header precedes
- * the caller's bytes: alignment, and tools that intercept malloc, stay undisturbed. */
+ * the caller's bytes: malloc's alignment holds, and tools that intercept malloc work. */
 #include "core/memory/alloc.h"
 
 #include <malloc.h>
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESERVE_FIRST 16u /* room of a growing array at first, in items */
+#define RESERVE_FIRST 16u /* first room of a growing array, in items */
 
-/* All relaxed: counters that order nothing. */
+/* All accesses are relaxed: the counters order nothing. */
 static _Atomic uint64_t live_count, live_bytes, seen_count;
 
 /* The allocation that fails, by its number in seen_count; 0: none. Relaxed: a test that

@@ -16,7 +16,7 @@
 #include "core/memory/alloc.h"
 #include "core/memory/list.h"
 
-#define REGION_BYTES (UINT64_C(2) << 20) /* the smallest allocation of drivers */
+#define REGION_BYTES (UINT64_C(2) << 20) /* drivers do not allocate less */
 enum { LOSS_SHARE = 8 };
 
 struct region {
@@ -374,7 +374,7 @@ static void split(struct bfc *bfc, struct bfc_chunk *chunk, uint64_t bytes)
 static void *take(struct bfc *bfc, struct bfc_chunk *chunk, uint64_t bytes)
 {
     free_remove(bfc, chunk);
-    chunk->is_free = false; /* before the rest is merged with its neighbours */
+    chunk->is_free = false; /* first, so that split does not merge the rest with it */
     split(bfc, chunk, bytes);
     bfc->counts.in_use++;
     bfc->counts.gets++;
@@ -391,7 +391,8 @@ static tryst_status find(struct bfc *bfc, struct wanted *wanted, uint64_t bytes,
                          struct bfc_chunk **chunk_p)
 {
     tryst_status status = TRYST_OK;
-    /* a get polls one more than a put adds, so waiting chunks stay few */
+    /* bfc_put adds one waiting chunk at most, and two are polled here, so they stay
+     * few */
     waiting_settle(bfc, 2);
     *chunk_p = bfc_index_find(&bfc->index, bytes, is_usable, wanted);
     if (*chunk_p)
@@ -469,7 +470,7 @@ bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p)
     return true;
 }
 
-/* Walk the chunks that are out too: they keep the wait of their earlier stream. */
+/* Chunks that are out are walked too, because they may have a wait for the stream. */
 void bfc_stream_forget(struct bfc *bfc, void *stream)
 {
     list_for_each_safe (&bfc->regions, node, after) {

@@ -14,7 +14,8 @@ void bfc_index_init(struct bfc_index *index)
 
 /* --- by size --- */
 
-/* Return the list for chunks of `bytes`: 4 lists for each doubling, from one grain on. */
+/* Return the index of the list for chunks of `bytes`: 4 lists for each doubling, from one
+ * grain on. */
 static unsigned size_index(uint64_t bytes)
 {
     uint64_t grains = bytes / BFC_GRAIN;
@@ -49,7 +50,8 @@ void bfc_index_remove(struct bfc_index *index, struct bfc_chunk *chunk)
         index->used[at / 64] &= ~(UINT64_C(1) << at % 64);
 }
 
-/* Return the first list from `at` on that is not empty, or BFC_SIZES. */
+/* Return the index of the first list from `at` on that is not empty; BFC_SIZES if there
+ * is none. */
 static unsigned next_used(const struct bfc_index *index, unsigned at)
 {
     while (at < BFC_SIZES) {

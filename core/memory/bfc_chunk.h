@@ -18,7 +18,7 @@ struct bfc_wait {
     unsigned references;
     bool is_named;      /**< `stream` is still the handle of the recorded stream */
     bool has_completed; /**< the event has passed */
-    uint64_t number;    /**< greater in later waits */
+    uint64_t number;    /**< a later wait has a greater number */
     void *stream;
     /** NULL once has_completed; NULL before that: the event could not be recorded, so the
      *  wait never passes */

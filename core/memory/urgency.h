@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Urgency: one total order for everything that waits.
  *
- * Class first, then priority, then the older step, then the earlier submission. Of two
- * numbers the smaller is the more urgent. With rank and step left zero (TRYST_SCHED=fifo)
- * the same queues are first come, first served. */
+ * Class first, then priority, then the older step, then the earlier submission. In each
+ * field the smaller number is more urgent. With rank and step zero everywhere
+ * (TRYST_SCHED=fifo) the same queues are first come, first served. */
 #ifndef TRYST_CORE_MEMORY_URGENCY_H
 #define TRYST_CORE_MEMORY_URGENCY_H
 

@@ -69,7 +69,8 @@ static inline void urgent_push(struct urgent_queue *queue, struct urgent_node *n
     list_push_back(to, &node->node);
 }
 
-/** The heap's part of urgent_first and of urgent_remove. */
+/** Do what urgent_first and urgent_remove do where the heap is involved; call those
+ *  instead. */
 struct urgent_node *urgent_heap_first(struct urgent_queue *queue);
 void urgent_heap_remove(struct urgent_node *node);
 

@@ -55,7 +55,7 @@ bool closer_add(struct closer *closer, struct closer_job *job)
     return runs;
 }
 
-/* Join the thread if it has ended. False: it runs. */
+/* Join the thread, if there is one that has ended. False: the thread still runs. */
 static bool thread_join(struct closer *closer)
 {
     pthread_mutex_lock(&closer->lock);

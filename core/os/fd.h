@@ -23,8 +23,8 @@
 /** The smallest number that FD_MAKE returns. */
 enum { FD_FIRST = STDERR_FILENO + 1 };
 
-/** Put a placeholder on each closed number of 0 to 2. Returns one bit for each
- *  placeholder. */
+/** Put a placeholder on each closed number of 0 to 2. Returns the set of the
+ *  placeholders, bit n for number n. */
 static inline unsigned fd_low_hold(void)
 {
     unsigned held = 0;
@@ -99,8 +99,9 @@ static inline int fd_socketpair(int family, int type, int pair[2])
     return -1;
 }
 
-/** Open a file or a folder, as fopen and opendir do, to read within one call. The number
- *  is above 2 unless the program closes a low number during the call. */
+/** Open a file or a folder as fopen and opendir do, for the caller to read and close at
+ *  once. The number is above 2 unless the program closes a low number during this
+ *  call. */
 static inline FILE *fd_file_open(const char *path, const char *mode)
 {
     unsigned held = fd_low_hold();

@@ -30,8 +30,8 @@ static inline uint64_t fork_generation_now(void)
 
 /** A function to run in a child. `child` runs while the forking thread is the only one,
  *  possibly in the middle of another thread's malloc: it may make async-signal-safe calls
- *  only (close is one), and none to this file. The caller owns the record, and zeroes it
- *  first. */
+ *  only (close is one), and must not call this file. The caller owns the record, and
+ *  zeroes it first. */
 struct fork_handler {
     struct list_node node;
     void (*child)(void *arg);

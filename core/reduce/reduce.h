@@ -20,9 +20,9 @@ struct reduce_kernel {
      *  may be `a`, `b` or both, but may not overlap them in another way. AVERAGE and
      *  PREMULTIPLIED_SUM add. */
     void (*reduce)(void *dst, const void *a, const void *b, size_t count);
-    /** Write to element i of `dst` element i of `src` divided by `factor` (AVERAGE; a
-     *  whole number from 1 to 2^24) or multiplied by it (PREMULTIPLIED_SUM). `dst` may be
-     *  `src`. NULL for other operations. */
+    /** Write to element i of `dst` element i of `src`, divided by `factor` for AVERAGE (a
+     *  whole number from 1 to 2^24), multiplied by `factor` for PREMULTIPLIED_SUM. `dst`
+     *  may be `src`. NULL for other operations. */
     void (*scale)(void *dst, const void *src, size_t count, double factor);
 };
 

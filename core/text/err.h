@@ -30,8 +30,8 @@ struct err {
 tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Return strerror's text, with what to do where a limit of the process or the system is
- *  the reason. The text is valid until this thread's next call. */
+/** Return the reason of an errno: strerror's text or, for a limit of the
+ *  process or the system, a text with what to do. Valid until this thread's next call. */
 const char *err_reason(int error);
 
 #endif

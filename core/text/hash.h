@@ -24,8 +24,8 @@ struct hash128 {
 
 uint64_t hash_bytes(const void *data, size_t bytes);
 
-/** The secret of the keyed forms: constants until hash_secret_set, so that a test
- *  repeats. */
+/** The secret of the keyed forms: constants until hash_secret_set, so that tests are
+ *  repeatable. */
 struct hash_secret {
     uint64_t words[4];
 };

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Distance of a candidate, by its nearest prefix. */
+/* Distance between a name and the nearest prefix of a candidate. */
 struct nearness {
     size_t edits;
     size_t length; /* length that `edits` is relative to; 0: the candidate is not near */

@@ -11,8 +11,8 @@
  *  False, with nothing changed, if there is no digit or the number exceeds 64 bits. */
 bool number_read(const char **text_p, uint64_t *number_p);
 
-/** Read `text` as one number of at most `most`. False, with nothing changed, if there is
- *  anything else in `text`. */
+/** Read `text` as one number. False, with nothing changed, if the number exceeds `most`
+ *  or there is anything else in `text`. */
 bool number_parse(const char *text, uint64_t most, uint64_t *number_p);
 
 #endif

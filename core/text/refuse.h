@@ -15,7 +15,8 @@
  *  clang-tidy see which status a refusal returns. */
 #define refuse(status, ...) (refuse_text(__VA_ARGS__), (status))
 
-/** Write this thread's text. Allocates for more than 511 bytes. Keeps errno. */
+/** Write this thread's text. A text of more than 511 bytes is allocated, or cut if there
+ *  is no memory. Keeps errno. */
 __attribute__((cold, format(printf, 1, 2))) void refuse_text(const char *fmt, ...);
 
 /** Refuse with the sentence of `err`, or the status's own text where `err` has none. */

@@ -14,7 +14,7 @@
  *  valid UTF-8 (overlong, a surrogate, cut off). */
 size_t text_utf8_bytes(const char *at, size_t bytes);
 
-/** Return the same length, but 0 for a control character too. */
+/** Return the same as text_utf8_bytes, but 0 for a control character too. */
 size_t text_char_bytes(const char *at, size_t bytes);
 
 /** Return the length to which to cut `text`, which is longer than `bytes`, so that at

@@ -750,8 +750,8 @@ TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
 /** Visit the context's counters ("frames_sent", "bulk_bytes_received", …), and the memory
  *  that all contexts of the process have allocated ("memory_bytes"). Stops when `fn`
- *  returns nonzero and returns that, else 0. Any thread; values that other threads change
- *  meanwhile may be a moment old. */
+ *  returns nonzero and returns that, else 0. Any thread; a value that another thread
+ *  changes meanwhile may be slightly out of date. */
 TRYST_API int tryst_counter_visit(const tryst_ctx *ctx,
                                   int (*fn)(void *arg, const char *name, uint64_t value),
                                   void *arg);

@@ -36,9 +36,9 @@
 /* Output of processes that ranks left behind is read for this time, then they are
  * killed. */
 #define LEFTOVER_NS (SECOND / 2)
-/* After a failure, the longest wait for a reader of our output that does not read. */
+/* After a failure, the longest time that output waits for a reader that does not read. */
 #define DRAIN_NS (5 * SECOND)
-/* Interval of the search for deaths without pidfds. */
+/* Without pidfds, deaths are searched for at this interval. */
 #define POLL_LIMIT_NS (20 * MS)
 
 /* Descriptors of one turn: the signals, two sinks, and three for each rank. */

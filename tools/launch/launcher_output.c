@@ -31,7 +31,8 @@
 /* No more is read from the ranks while this many bytes wait for our reader. */
 #define SINK_BYTES_MAX (256 * 1024)
 #define READ_BYTES     16384
-/* poll reports room of PIPE_BUF bytes for a pipe, less for a terminal. */
+/* Once poll has reported room, a pipe takes PIPE_BUF bytes without blocking, a terminal
+ * fewer. */
 #define WRITE_BYTES          4096
 #define WRITE_BYTES_TERMINAL 256
 
@@ -114,7 +115,7 @@ static bool takes_bytes(int fd)
 
 void sink_flush(struct sink *sink, uint64_t now_ns)
 {
-    /* the open line did not pause while the sink was full: its pipe was not read */
+    /* while the sink is full, the pipe of the open line is not read: this is no pause */
     if (sink->open && !sink_has_room(sink))
         sink->open->read_ns = now_ns;
     size_t done = 0, most = isatty(sink->fd) ? WRITE_BYTES_TERMINAL : WRITE_BYTES;

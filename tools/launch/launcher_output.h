@@ -10,7 +10,7 @@
 
 struct stream;
 
-/** Our own stdout or stderr, with the bytes that wait to be written to it. */
+/** The launcher's stdout or stderr, with the bytes that wait to be written to it. */
 struct sink {
     int fd;
     /** Errno of a failed write, after which text is dropped; 0: none failed. */
@@ -24,7 +24,7 @@ struct sink {
 
 /** One stream of one rank, which enters a sink line by line. */
 struct stream {
-    int fd; /**< our end of the pipe; -1: closed after end of file */
+    int fd; /**< the launcher's end of the pipe; -1: closed after end of file */
     int rank;
     struct sink *sink;
     char *line; /**< text of the current line that has not entered the sink */

@@ -23,7 +23,7 @@ struct watch {
     pid_t pid;
 };
 
-/** Start the watcher. False with errno. */
+/** Start the watcher. False, with errno set, on failure. */
 bool watch_open(int ranks, struct watch *watch);
 /** End the watcher without killing a group, since the launcher has ended the ranks. */
 void watch_close(struct watch *watch);

@@ -86,7 +86,7 @@ static const struct live_rank *rank_find(const struct live_ranks *ranks, int32_t
     return NULL;
 }
 
-/* Find the other half of `op` on its peer: same key, step and number. */
+/* Find the other half of `op` on its peer: same key, step and number. NULL: not there. */
 static const struct live_op *counterpart(const struct live_rank *peer,
                                          const struct live_op *op)
 {

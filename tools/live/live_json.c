@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-/* Convert an unsigned number of the page: JSON integers are signed here. */
+/* Convert an unsigned number of the page, since jansson's integers are signed. */
 static json_int_t number(uint64_t value)
 {
     return value > INT64_MAX ? INT64_MAX : (json_int_t)value;

@@ -27,7 +27,9 @@
 enum { COPY_TRIES = 20000 };
 /* Limits on the memory that an invalid page can cost; no valid page reaches them. */
 enum { PEERS_MOST = 1 << 16, OPS_MOST = 1 << 16 };
-/* An engine that is driven runs its housekeeping every half second. */
+/* A thread that drives the engine runs a tick every half second, so its page has been
+ * updated within SEEN_RECENTLY_S. A page without an update for SILENT_S has no such
+ * thread. */
 #define SEEN_RECENTLY_S 1.5
 #define SILENT_S        5.0
 /* Command name of tryst-run's watcher (launcher_watch.c). */
@@ -288,7 +290,8 @@ static bool rank_read(struct live_rank *rank, const char *path, char *error,
         return false;
     live_proc_read(rank->pid, rank->header.where.tid, &rank->proc);
     place_find(rank);
-    if (rank->place == LIVE_WAITS && !rank->waits_for) /* read the first thread */
+    /* no thread waits for one operation: show the first thread */
+    if (rank->place == LIVE_WAITS && !rank->waits_for)
         live_proc_read(rank->pid, 0, &rank->proc);
     return true;
 }

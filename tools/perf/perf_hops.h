@@ -11,12 +11,13 @@ struct perf_hops {
     /** [from * ranks + to]: seconds that a slice waits for bytes in flight before it */
     double *wait_s;
     int ranks;
-    /** True: the background gave the hosts' rates; false: TRYST_TOPOLOGY did. */
+    /** true: the hosts' rates are those that the background reached; false: those of
+     *  TRYST_TOPOLOGY */
     bool is_measured;
 };
 
-/** Fill in this rank's row, which holds zeros before. A rank with `moved` > 0 bytes a
- *  second is a neighbour of this rank. */
+/** Fill in this rank's row, which must be zero. `moved` has the bytes a second that the
+ *  background moved to each rank; more than 0 only for neighbours of this rank. */
 tryst_status perf_hops_fill(const struct perf_rank *rank, const double *moved,
                             struct perf_hops *hops);
 /** Find the longest sum of waits on a path between root and leaf, over all trees of

@@ -38,9 +38,9 @@ struct perf_options {
     int root;
     bool mapped;  /**< tensors are in memory of tryst_mem_alloc, not of malloc */
     bool inplace; /**< the input and the result are the same memory */
-    bool check;   /**< compare each result with the pattern's */
+    bool check;   /**< compare each result with that of the pattern (perf_pattern.h) */
     tryst_op_params params; /**< flags and priority from --priority */
-    /** As given; the kind decides their meaning. */
+    /** values of --sizes, --memory and --op as given; the kind decides their meaning */
     const char *sizes_text, *memory_text, *op_text;
 };
 

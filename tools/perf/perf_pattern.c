@@ -9,7 +9,7 @@ enum { PERIOD = PERF_PATTERN_PERIOD };
 
 /* ---- terms: whole numbers from 0 --------------------------------------------------- */
 
-/* The finalizer of MurmurHash3 over a combination of both numbers. */
+/* Hash two numbers (by the finalizer of MurmurHash3). */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     uint64_t x = a * 0x9e3779b97f4a7c15u + b + 1;
@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ x >> 33;
 }
 
-/* Return the largest number up to which the dtype holds all whole numbers exactly. */
+/* Return a number up to which the dtype holds all whole numbers exactly. */
 static uint64_t exact_max(tryst_dtype dtype)
 {
     switch (dtype) {

@@ -38,7 +38,7 @@ static tryst_tensor tensor_of(void *data, size_t bytes)
                           .dtype = TRYST_DTYPE_U8};
 }
 
-/* Remember the first flow that fails: later failures follow from it. */
+/* Record the first flow that fails, since later failures follow from it. */
 static tryst_status flow_judge(struct flows *flows, int from, int to, tryst_status status)
 {
     if (status != TRYST_OK && flows->failed_from < 0) {
@@ -51,7 +51,7 @@ static tryst_status flow_judge(struct flows *flows, int from, int to, tryst_stat
 static tryst_status op_end(tryst_op *op)
 {
     tryst_status status = tryst_wait(op, STALL_NS);
-    if (status == TRYST_E_TIMEOUT) { /* the caller frees the operation's buffer */
+    if (status == TRYST_E_TIMEOUT) { /* the caller frees the operation's buffer next */
         (void)tryst_op_cancel(op);
         (void)tryst_wait(op, STALL_NS);
     }
