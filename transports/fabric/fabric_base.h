@@ -9,8 +9,8 @@
  *
  *  Idea: calls and the fabric's callbacks only queue notes, in the rail's lists `done`
  *  (bulks) and `work` (endpoints); progress reports them after the fabric has returned.
- *  So the layer above may do anything from an event, close included, without being inside
- *  the fabric.
+ *  So the layer above may call any function from an event, ep_close included, without
+ *  being inside the fabric. (ucx alone delivers frames from inside the fabric.)
  */
 #ifndef TRYST_TRANSPORTS_FABRIC_FABRIC_BASE_H
 #define TRYST_TRANSPORTS_FABRIC_FABRIC_BASE_H

@@ -32,9 +32,9 @@
 #include "ofi_rail.h"
 #include "transports/signal_guard.h"
 
-/* The greeting is matched before any bulk, so a bulk may use this tag, too. */
+/* The greeting is matched before any bulk, so a bulk may have the same tag. */
 #define GREETING_TAG 0u
-/* How often bulk connections that have not come are checked. */
+/* How often ofi_bulk_watch checks for bulk connections that do not come. */
 #define WATCH_NS 500000000ull
 
 static uint64_t fabric_tag(const struct ofi_rail *rail, uint64_t receiver_ep_id,
@@ -54,7 +54,8 @@ static void op_complete(struct ofi_op *op, tryst_status status, size_t bytes)
     fabric_bulk_complete(&private->fabric, status, bytes);
 }
 
-/* Hint at missing descriptors: libfabric reports EIO where it found none. */
+/* Get a hint at missing descriptors for a message, or "": libfabric reports EIO where it
+ * has found no descriptor. */
 static const char *few_left(const struct ofi_rail *rail)
 {
     enum { ENDPOINT_DESCRIPTORS = 4 };
@@ -63,7 +64,8 @@ static const char *few_left(const struct ofi_rail *rail)
                : "; few descriptors are left (raise the limit, ulimit -n)";
 }
 
-/* Note that the connection is made; if it failed, the endpoint fails. */
+/* Handle the greeting's completion: bulk may be sent from now on. On an error the
+ * endpoint fails. */
 static void greeting_completed(struct ofi_op *op, int error)
 {
     struct ofi_ep *ep = op->ep;
@@ -102,8 +104,8 @@ void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes)
     op_complete(op, status, status != TRYST_OK ? 0 : is_send ? op->bulk->bytes : bytes);
 }
 
-/* Withdraw a receive: its message cannot come any more, or is not wanted. The receive
- * completes in the queue. */
+/* Withdraw a receive by fi_cancel: its message will not come, or is not wanted. The
+ * completion comes through the queue. */
 static void recv_withdraw(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -178,8 +180,8 @@ static struct ofi_op *op_start(struct ofi_ep *ep, struct bulk *bulk, enum ofi_wh
     return op;
 }
 
-/* Handle the result of a start: the fabric has the operation, has no room, or the
- * endpoint is broken. */
+/* Handle the result of starting an operation. TRYST_OK: the fabric has it; TRYST_AGAIN:
+ * the fabric has no room; on other errors the endpoint fails. */
 static tryst_status op_started(struct ofi_op *op, ssize_t rc)
 {
     struct ofi_ep *ep = op->ep;
@@ -196,9 +198,9 @@ static tryst_status op_started(struct ofi_op *op, ssize_t rc)
     return fabric_ep_usable(&ep->fabric);
 }
 
-/* Check for the initiator's connections to this side's endpoints: where accepting finds
- * no descriptor, libfabric leaves the connection in the queue and reports it to neither
- * side. */
+/* Fail each endpoint that has waited longer than the connect time-out for the initiator's
+ * connection, if this process has no descriptor left to accept it: libfabric leaves such
+ * a connection in the queue and reports it to neither side. */
 void ofi_bulk_watch(struct ofi_rail *rail)
 {
     uint64_t now_ns = rail->fabric.host->now_ns(rail->fabric.host);
@@ -292,7 +294,8 @@ tryst_status ofi_bulk_recv(struct endpoint *base, struct bulk *bulk)
     return recv_start(ep, bulk);
 }
 
-/* Give a matched send to the fabric, if that has room. */
+/* Give a matched send to the fabric. TRYST_AGAIN: the fabric has no room, or bulk may not
+ * be sent yet. */
 static tryst_status send_push(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -315,8 +318,8 @@ static tryst_status send_push(struct ofi_op *op)
                                    &op->work.context));
 }
 
-/* Register device memory before the send is announced; memory that cannot be registered
- * goes another way. */
+/* Register device memory before the send is announced. TRYST_E_UNSUPPORTED: it cannot be
+ * registered, so the caller must send the bytes from host memory. */
 static tryst_status device_send_check(struct ofi_op *op)
 {
     void *desc;
@@ -326,7 +329,7 @@ static tryst_status device_send_check(struct ofi_op *op)
     return status;
 }
 
-/* Match a send with its receive, which has `room` bytes. */
+/* Match a send with its receive, which takes `room` bytes. */
 static void send_match(struct ofi_op *op, uint64_t room)
 {
     struct ofi_ep *ep = op->ep;
@@ -389,7 +392,7 @@ void ofi_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     struct ofi_op *op = bulk_private(bulk)->op;
-    /* it has completed, or is being withdrawn */
+    /* completed, not a receive, or being withdrawn already */
     if (!op || op->work.what != OFI_WHAT_RECV || op->revoked)
         return;
     op->revoked = true;
@@ -443,8 +446,8 @@ static void revoke_handle(struct ofi_ep *ep, uint64_t tag, uint64_t number)
     ofi_record_add(ep, withdrawn ? OFI_REVOKED : OFI_STARTED, tag, number);
 }
 
-/* Answer the sender's QUERY. An unposted receive may also have completed by now; then the
- * sender ignores NOT_POSTED. */
+/* Answer the sender's QUERY. If the receive has completed by now, the sender ignores
+ * NOT_POSTED. */
 static void query_handle(struct ofi_ep *ep, uint64_t tag, uint64_t number)
 {
     struct ofi_op *op = recv_find(ep, tag);
@@ -474,7 +477,7 @@ void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record)
         ep->fabric.base.rail->events->unexpected(&ep->fabric.base, tag,
                                                  (size_t)record->value);
         break;
-    case OFI_STARTED: break; /* its data comes, or TOO_LONG has */
+    case OFI_STARTED: break; /* the data comes, or TOO_LONG has come */
     case OFI_REVOKED:
         op = recv_find(ep, tag);
         if (op && op->revoked && op->number == record->value)

@@ -2,13 +2,13 @@
 /*
  * Chooses the best of libfabric's descriptions for a rail.
  *
- * Idea: the choice depends on fi_infos alone and keeps no state, so a test can make up
- * descriptions that no machine here has. `ranks` orders the providers, and excludes some
- * unless the user names them.
+ * Idea: the choice depends on fi_infos alone and keeps no state, so a test can invent
+ * descriptions. `ranks` orders the providers, and excludes some unless the user names
+ * them.
  *
- * Device memory does not decide: the fabric is chosen as if there were no devices, and
- * then searched for among those that claim FI_HMEM. Whether a claim holds, the provider's
- * endpoint shows (ofi_rail.c).
+ * Device memory does not influence the choice: the fabric is chosen as if there were no
+ * devices, and then searched for among those that claim FI_HMEM. The provider's endpoint
+ * shows whether the claim holds (ofi_rail.c).
  */
 #include "ofi_choose.h"
 
@@ -16,9 +16,9 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* Providers by name, in order; the first row with a name that is a part of the provider's
- * counts. A provider without a row is hardware of some kind. Rank 0: only when
- * FI_PROVIDER names it. */
+/* Providers by name. The first row counts with a name that is part of the provider's
+ * name. A provider without a row is hardware of some kind. Rank 0: used only if
+ * FI_PROVIDER names the provider. */
 static const struct {
     const char *name;
     int rank;
@@ -57,22 +57,22 @@ bool ofi_info_is_rxm(const struct fi_info *info)
     return strstr(info->fabric_attr->prov_name, "ofi_rxm");
 }
 
-/* True for libfabric's own TCP and for rxm. The former keeps accepted connections that
- * have sent nothing yet apart from the listener, and uses the listener for them after it
- * was closed and freed (xnet_pep_close, 1.16 to 2.6). An endpoint of rxm adds its own
- * queue to the descriptors for which this rail's queue waits (rxm_ep_wait_fd_add) and
- * never removes it: after rxm_ep_close the next fi_trywait reads freed memory (1.17 to
- * 2.6). */
+/* True for libfabric's own TCP and for rxm. TCP keeps accepted connections that have sent
+ * nothing yet apart from their listener, and for such a connection uses the listener even
+ * after the listener was closed and freed (xnet_pep_close, 1.16 to 2.6). An endpoint of
+ * rxm adds its own queue to the descriptors for which this rail's queue waits
+ * (rxm_ep_wait_fd_add) and never removes it: after rxm_ep_close the next fi_trywait reads
+ * freed memory (1.17 to 2.6). */
 bool ofi_info_parks(const struct fi_info *info)
 {
     return ofi_info_rank(info) == 2 || ofi_info_is_rxm(info);
 }
 
-/* Get the least window. Over rxm and TCP a slice takes a window's return, a request, the
- * receiver's read and the bytes, one after another, and each waits while the sender is in
- * the system call that sends another slice. With four slices of 1 MiB in a window that
- * leaves the wire idle for a fifth of the time (tests/perf/RESULTS.md). Hence smaller
- * slices, and more of them. */
+/* Get the least window. Over rxm and TCP each slice needs four transfers, one after
+ * another: the window's return, a request, the receiver's read and the bytes. Each waits
+ * while the sender is in the system call that sends another slice. With four slices of
+ * 1 MiB in a window the wire is idle for a fifth of the time (tests/perf/RESULTS.md).
+ * Hence smaller slices, and more of them. */
 uint64_t ofi_info_window_bytes(const struct fi_info *info)
 {
     return ofi_info_rank(info) == 1 ? 8 << 20 : 0;
@@ -88,8 +88,8 @@ bool ofi_info_has_ip(const struct fi_info *info)
     return info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
 }
 
-/* True for loopback and link-local addresses, which reach no other host, or need a
- * scope. */
+/* True for loopback addresses, which reach no other host, and IPv6 link-local ones, which
+ * need a scope. */
 static bool ip_is_local(const struct fi_info *info)
 {
     if (!info->src_addr)
@@ -102,7 +102,8 @@ static bool ip_is_local(const struct fi_info *info)
     return IN6_IS_ADDR_LOOPBACK(&ip->sin6_addr) || IN6_IS_ADDR_LINKLOCAL(&ip->sin6_addr);
 }
 
-/* True if the tags, registrations and sizes suffice, which no hint can request. */
+/* True if tags, registrations and sizes are as this module needs them, which hints cannot
+ * express. */
 bool ofi_info_is_usable(const struct fi_info *info)
 {
     uint64_t format = info->ep_attr->mem_tag_format;
@@ -110,8 +111,8 @@ bool ofi_info_is_usable(const struct fi_info *info)
     /* tags of fewer than 48 bits */
     if (format && format >> (OFI_TAG_BITS - 1) == 0)
         return false;
-    /* a registration of each region for each endpoint: not built, and no provider is
-     * known to need it */
+    /* the provider needs each region registered for each endpoint: not implemented, and
+     * no such provider is known */
     if (mr_mode & (FI_MR_LOCAL | FI_MR_HMEM) && mr_mode & FI_MR_ENDPOINT)
         return false;
     return info->ep_attr->max_msg_size >= OFI_MESSAGE_MAX;
@@ -125,16 +126,16 @@ int ofi_info_score(const struct fi_info *info, const struct rail_params *params,
     bool loopback = params->interface_name && strcmp(params->interface_name, "lo") == 0;
     if (!ofi_info_is_usable(info) || (is_shm(info) && !params->own_shm_allowed))
         return 0;
-    /* hardware with other addresses than IP leaves the host */
+    /* hardware without IP addresses does not serve the loopback interface */
     if (!ofi_info_has_ip(info))
         return loopback && !is_shm(info) ? 0 : 2 * rank;
     if (params->interface_address || !ip_is_local(info))
         return 2 * rank;
-    return rank ? 1 : 0; /* nothing but loopback: ranks of this host at least */
+    return rank ? 1 : 0; /* local addresses: they join the ranks of this host at least */
 }
 
-/* Choose the best one; of several devices without IP addresses (each a domain) the rail's
- * index picks. */
+/* Choose the best description. Among several devices without IP addresses (each is a
+ * domain) the rail's index chooses. */
 const struct fi_info *ofi_info_best(const struct fi_info *list,
                                     const struct rail_params *params, bool named, bool ip)
 {
@@ -158,7 +159,7 @@ const struct fi_info *ofi_info_best(const struct fi_info *list,
     return best;
 }
 
-/* True if both are of the same device, and bound to the same address. */
+/* True if both describe the same device of the same provider, with the same address. */
 static bool is_same_fabric(const struct fi_info *a, const struct fi_info *b)
 {
     return strcmp(a->fabric_attr->prov_name, b->fabric_attr->prov_name) == 0 &&

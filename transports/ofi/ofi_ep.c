@@ -4,10 +4,10 @@
  *
  * Idea: messages of all pairs go through the rail's one fabric endpoint and touch only
  * the rail's own packets. Bulk goes through a fabric endpoint of the pair's own: closing
- * it returns the caller's memory at once, whatever state the peer is in. (The states:
- * fabric_base.h.)
+ * that endpoint returns the caller's memory at once, whatever state the peer is in. (The
+ * states: fabric_base.h.)
  *
- * READY: HELLO and CONFIRM came.
+ * READY: this side has sent CONFIRM, and the peer's HELLO and CONFIRM have come.
  * Invariant: an endpoint is freed when no bulk of it is left, here or in the fabric.
  */
 #include "ofi_ep.h"
@@ -105,8 +105,8 @@ static void loopback_start(struct ofi_ep *ep)
     (void)ofi_address_insert(ep, rail->address, rail->address_bytes, &ep->peer_messages);
 }
 
-/* Take the next steps of connecting. TRYST_AGAIN: the fabric is still connecting, try
- * later. */
+/* Take the next steps of connecting. TRYST_AGAIN: the fabric has no room for a message
+ * now; try later. */
 static tryst_status connect_go_on(struct ofi_ep *ep)
 {
     tryst_status status = TRYST_OK;
@@ -150,9 +150,9 @@ void ofi_ep_close(struct endpoint *base)
     (void)fabric_ep_close(&((struct ofi_ep *)base)->fabric);
 }
 
-/* Free the endpoint's operations. Sends and matched receives are not canceled: those that
- * the fabric still holds afterwards end with the endpoint. Over rxm the connections must
- * be broken before. */
+/* Make the fabric release as many of the endpoint's operations as possible. Sends and
+ * matched receives cannot be canceled: those that the fabric still holds afterwards end
+ * with the fabric endpoint. Over rxm the connections are broken for that. */
 static void operations_release(struct ofi_ep *ep)
 {
     enum { READS = 64 };
@@ -166,14 +166,14 @@ static void operations_release(struct ofi_ep *ep)
         (void)ofi_cq_drain(rail);
 }
 
-/* Park the fabric endpoint of a pair that closes. Parked, it does no harm: it has no
- * memory of the caller's, and late messages have no receive there. False: it must be
+/* Park the fabric endpoint of a pair that closes. A parked endpoint does no harm: it has
+ * no memory of the caller's, and late messages have no receive there. False: it must be
  * closed instead. */
 static bool park(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     struct ofi_parked *parked;
-    /* no peer is connecting to it: it can be closed */
+    /* no peer is connecting to the endpoint: it can be closed */
     if (!rail->parks && ep->bulk_reached)
         return false;
     operations_release(ep);
@@ -186,8 +186,8 @@ static bool park(struct ofi_ep *ep)
     return true;
 }
 
-/* Stop waiting for the queue, over rxm: the queue goes on waiting for the queue of a
- * closed endpoint (ofi_info_parks), so from now on it is polled only. */
+/* Over rxm, stop waiting for the rail's queue, and only poll it from now on: it would go
+ * on waiting for the queue of the closed endpoint (ofi_info_parks). */
 static void wait_end(struct ofi_rail *rail)
 {
     if (rail->fabric.source.fd < 0 || !ofi_info_is_rxm(rail->info))
@@ -200,8 +200,8 @@ static void wait_end(struct ofi_rail *rail)
 }
 
 /* Close by force: "Outstanding operations posted to the endpoint when fi_close is called
- * will be discarded" (fi_endpoint(3)). Those that completed before are in the queue, and
- * are read first. */
+ * will be discarded" (fi_endpoint(3)). Operations that completed before are in the queue,
+ * which is read before the others are abandoned. */
 static void force(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
@@ -224,7 +224,7 @@ static void close_run(struct ofi_ep *ep)
     ep->bulk = NULL;
     ofi_bulk_abandon(ep);
     list_for_each_safe (&ep->packets, node, after) {
-        (void)list_remove(node); /* the fabric holds it and returns it later, or never */
+        (void)list_remove(node); /* the fabric returns the packet later, or never */
         container_of(node, struct ofi_packet, node)->ep = NULL;
     }
     if (ep->unsent)

@@ -23,7 +23,7 @@
 
 #define API_VERSION FI_VERSION(1, 17)
 
-/* True if the user has named providers ("^shm" only excludes one). */
+/* True if the user has named providers. ("^shm" names none, but excludes one.) */
 static bool user_names_providers(void)
 {
     const char *text = getenv("FI_PROVIDER");
@@ -53,8 +53,9 @@ static struct fi_info *hints_new(bool device)
     return hints;
 }
 
-/* List every fabric that could work, or NULL. An address limits the list to those that
- * can bind to it, `device` to those that claim to move device memory. */
+/* List the fabrics that could work. `address` limits the list to those that can bind to
+ * it, `device` to those that claim to move device memory. NULL: none, and *rc_p has the
+ * reason. */
 static struct fi_info *infos_get(const struct sockaddr *address, bool device, int *rc_p)
 {
     struct fi_info *hints = hints_new(device), *list = NULL;
@@ -74,7 +75,8 @@ static struct fi_info *infos_get(const struct sockaddr *address, bool device, in
     return *rc_p == 0 ? list : NULL;
 }
 
-/* Find `plain` among the fabrics that claim device memory; NULL: it does not claim it. */
+/* Find the fabric of `plain` among those that claim device memory. NULL: it does not, or
+ * out of memory. */
 static struct fi_info *device_info_find(const struct fi_info *plain,
                                         const struct rail_params *params)
 {
@@ -141,8 +143,8 @@ static pthread_once_t describe_once = PTHREAD_ONCE_INIT;
 static char described[TRANSPORT_TEXT_MAX];
 static bool described_usable;
 
-/* Describe the providers, once: fi_getinfo starts every provider, which takes
- * milliseconds, and the result does not change. */
+/* Describe the providers, once: fi_getinfo starts every provider, which takes time (0.3 s
+ * at first), and the result does not change. */
 static void describe(void)
 {
     char names[96];
@@ -199,7 +201,8 @@ static void log_line(const struct fi_provider *provider, enum fi_log_level level
     (void)snprintf(text, sizeof text, "libfabric, %s: %s", provider->name, message);
     used = strcspn(text, "\n");
     (void)snprintf(text + used, sizeof text - used, " (%s:%d)", function, line);
-    /* warnings about peers that are gone; this module reports what matters */
+    /* at level debug: most are warnings about peers that are gone, and this module
+     * reports the failures that matter */
     if (fabric_log_host)
         fabric_log_host->log(fabric_log_host, TRYST_LOG_DEBUG, text);
     else

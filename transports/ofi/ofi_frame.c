@@ -4,9 +4,9 @@
  *
  * Idea: records about bulk wait at their endpoint and go in front of the next frame. So
  * an announcement always arrives before the frame that depends on it, and mostly costs no
- * message. The head is checked (cookie, then endpoint, then order) before anything else
- * of a message is read.
- * Invariant: a packet is in the fabric's hands, or in exactly one list.
+ * message of its own. The head is checked (endpoint and cookie, then order) before the
+ * rest of a message is read.
+ * Invariant: a packet is held by the fabric, is an endpoint's `unsent`, or is in a list.
  */
 #include "ofi_frame.h"
 
@@ -80,8 +80,8 @@ static void records_pop(struct ofi_ep *ep, uint32_t count)
 
 /* ---- sending ---- */
 
-/* Start a send from a buffer that may be reused at once: by inject where it is short,
- * else from the packet. */
+/* Give a message in `packet` to the fabric. A short one is injected, and the packet is
+ * free again; a long one keeps the packet until the fabric has sent it. 0 or -FI_E…. */
 static int message_start(struct ofi_ep *ep, struct ofi_packet *packet, size_t bytes)
 {
     struct ofi_rail *rail = ep_rail(ep);
@@ -109,7 +109,7 @@ static bool no_room(int rc)
     return rc == -FI_EAGAIN || rc == -FI_ENOMEM;
 }
 
-/* Fail the endpoint: the fabric refused a message for another reason than want of
+/* Fail the endpoint: the fabric has refused a message for a reason other than lack of
  * room. */
 static tryst_status message_refused(struct ofi_ep *ep, struct ofi_packet *packet, int rc)
 {
@@ -119,8 +119,8 @@ static tryst_status message_refused(struct ofi_ep *ep, struct ofi_packet *packet
     return fabric_ep_usable(&ep->fabric);
 }
 
-/* Send the frame that the fabric had no room for when it was committed, before all
- * else. */
+/* Send the frame for which the fabric had no room when it was committed. It must leave
+ * before any later message. TRYST_AGAIN: still no room. */
 static tryst_status unsent_start(struct ofi_ep *ep)
 {
     struct ofi_packet *packet = ep->unsent;
@@ -131,8 +131,8 @@ static tryst_status unsent_start(struct ofi_ep *ep)
     return rc == 0 ? TRYST_OK : message_refused(ep, packet, rc);
 }
 
-/* Begin a message in the rail's first free packet, which stays there until message_end.
- * *at_p: behind its head and records. */
+/* Begin a message in the rail's first free packet, which stays in the free list until
+ * message_end. *at_p receives the address behind the head and the records. */
 static tryst_status message_begin(struct ofi_ep *ep, enum ofi_kind kind,
                                   unsigned char **at_p)
 {
@@ -156,9 +156,9 @@ static tryst_status message_begin(struct ofi_ep *ep, enum ofi_kind kind,
     return TRYST_OK;
 }
 
-/* Give the message that was begun, with `bytes` behind its records, to the fabric if
- * that has room. `keeps`: without room the message becomes ep->unsent, and counts as
- * sent. */
+/* Give the message that was begun, with `bytes` behind its records, to the fabric. If the
+ * fabric has no room: TRYST_AGAIN, or, with `keeps`, the message becomes ep->unsent and
+ * counts as sent. */
 static tryst_status message_end(struct ofi_ep *ep, size_t bytes, bool keeps)
 {
     /* the same packet as in message_begin */
@@ -211,7 +211,7 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     tryst_status status = unsent_start(ep);
-    /* post the receive first: the peer may greet as soon as it has the address */
+    /* post the greeting's receive first: the peer may greet once it has the address */
     if (status == TRYST_OK && ep->place_due && !ep->initiator)
         status = ofi_bulk_greet(ep);
     if (status != TRYST_OK)
@@ -307,8 +307,8 @@ static void place_handle(struct ofi_ep *ep, const void *data, size_t bytes)
     fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* for the greeting */
 }
 
-/* Handle a message. The endpoint's state defines the order of the handshake and of DATA:
- * a message out of turn ends the endpoint. */
+/* Handle a message. The endpoint's state determines which kinds may come; a message out
+ * of turn fails the endpoint. */
 static void ofi_message_handle(struct ofi_ep *ep, const struct ofi_head *head,
                                const unsigned char *data, size_t bytes)
 {
@@ -326,7 +326,8 @@ static void ofi_message_handle(struct ofi_ep *ep, const struct ofi_head *head,
         fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     }
-    /* sent after the peer's CONFIRM, which may have come in this same round */
+    /* The peer sent this after CONFIRM, which may have come in this same call of
+     * progress. */
     if (opening && ep->fabric.confirm_sent && ep->fabric.confirm_seen)
         ofi_ep_ready_report(ep);
     if (ep->fabric.state == FABRIC_READY && head->kind == OFI_DATA)

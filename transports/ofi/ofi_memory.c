@@ -4,11 +4,11 @@
  *
  * Idea: all of it belongs to the rail, so memory that the fabric keeps when an endpoint
  * closes (a message to a stopped peer) stays valid until the fabric itself is gone.
- * Invariant: where the fabric needs its memory registered (FI_MR_LOCAL), a chunk of
- * packets has one registration, a region of the caller's one per rail, and any other bulk
- * its own. The same holds for device memory, where the fabric needs that registered
- * (FI_MR_HMEM). Device memory that cannot be registered is refused before the fabric has
- * seen it, so that it goes another way (stage.h).
+ * Invariant: where the fabric needs host memory registered (FI_MR_LOCAL), a chunk of
+ * packets has one registration, a region of the caller's has one per rail, and any other
+ * bulk has its own. The same holds for device memory where the fabric needs it registered
+ * (FI_MR_HMEM). Device memory that cannot be registered is refused before the fabric gets
+ * it, so that it goes through a pinned slot (stage.h).
  */
 #include "ofi_memory.h"
 
@@ -34,7 +34,7 @@ static tryst_status device_mr_open(struct ofi_rail *rail, const void *data, size
     return TRYST_E_UNSUPPORTED;
 }
 
-/* Register memory. `memory` NULL: the host's. */
+/* Register memory. `memory` NULL: host memory. */
 static tryst_status mr_open(struct ofi_rail *rail, const void *data, size_t bytes,
                             const struct memory_ops *memory, int32_t device,
                             struct fid_mr **mr_p)
@@ -105,8 +105,8 @@ void ofi_op_put(struct ofi_rail *rail, struct ofi_op *op)
     list_push_front(&rail->ops, &op->node);
 }
 
-/* Free packets and operations. The rail's endpoint must be closed before this call, and
- * its domain after it. */
+/* Free packets and operations, after the rail's fabric endpoint was closed, and before
+ * its domain is. */
 void ofi_memory_free(struct ofi_rail *rail)
 {
     struct list_node *node;

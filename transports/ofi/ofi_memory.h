@@ -13,7 +13,7 @@ void ofi_op_put(struct ofi_rail *rail, struct ofi_op *op);
 void ofi_memory_free(struct ofi_rail *rail);
 tryst_status ofi_mem_register(struct rail *rail, struct tryst_mem *mem, void **handle_p);
 void ofi_mem_unregister(struct rail *rail, void *handle);
-/** Get the fabric's descriptor for `op`'s bytes; NULL with TRYST_OK where it needs none.
+/** Get the fabric's descriptor for the bytes of `op`; NULL where the fabric needs none.
  *  TRYST_E_UNSUPPORTED: the fabric does not take this device memory. */
 tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p);
 

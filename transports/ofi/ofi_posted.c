@@ -3,7 +3,7 @@
  * The receives that a peer has announced: tag → room.
  *
  * Idea: chained buckets over one array that grows. A peer announces at most
- * OFI_POSTED_MAX at once, so the array is bounded; an entry that is taken goes to the
+ * OFI_POSTED_MAX receives at once, so the array is bounded. A removed entry goes to the
  * free chain.
  * Invariant: every index below `count` is in exactly one chain, its bucket's or the free
  * one.
@@ -14,7 +14,7 @@
 
 static uint32_t *bucket_of(struct ofi_posted_table *table, uint64_t tag)
 {
-    /* tags count up: Fibonacci hashing spreads neighbours */
+    /* tags count up: Fibonacci hashing spreads neighbouring tags */
     return &table->buckets[(tag * 0x9e3779b97f4a7c15u) >> 57];
 }
 _Static_assert(OFI_BUCKETS == 1 << (64 - 57), "the shift takes as many bits");

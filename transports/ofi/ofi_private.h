@@ -27,12 +27,12 @@ enum {
     OFI_MESSAGE_MAX = sizeof(struct ofi_head) +
                       OFI_RECORDS_MAX * sizeof(struct ofi_record) + OFI_FRAME_MAX,
     OFI_RX_COUNT = 64,       /**< receives of messages that a rail keeps posted */
-    OFI_CHUNK_PACKETS = 16,  /**< packets are allocated (and registered) together */
-    OFI_EP_PACKETS_MAX = 16, /**< messages to one peer that the fabric has not finished */
-    OFI_SENDS_MAX = 256,
-    OFI_SLOTS_MAX = 32767, /**< endpoints of a rail: their slots go into tags */
-    OFI_CQ_SIZE = 8192,    /**< operations of a rail that the fabric may hold */
-    OFI_RECORDS_LIMIT = 4 * OFI_POSTED_MAX /**< records not sent yet, per endpoint */
+    OFI_CHUNK_PACKETS = 16,  /**< packets that are allocated (and registered) together */
+    OFI_EP_PACKETS_MAX = 16, /**< most messages to one peer that the fabric holds */
+    OFI_SENDS_MAX = 256,     /**< most active bulk sends of an endpoint */
+    OFI_SLOTS_MAX = 32767,   /**< most endpoints of a rail: their slots go into tags */
+    OFI_CQ_SIZE = 8192,      /**< most operations of a rail that the fabric holds */
+    OFI_RECORDS_LIMIT = 4 * OFI_POSTED_MAX /**< most unsent records of an endpoint */
 };
 
 struct ofi_ep;
@@ -48,8 +48,8 @@ struct ofi_work {
     enum ofi_what what;
 };
 
-/** A message, to be received or being sent. Belongs to the rail: a packet that the fabric
- *  keeps when its endpoint closes just stays there. */
+/** A message, being received or sent. Packets belong to the rail: the fabric may keep one
+ *  after its endpoint has closed. */
 struct ofi_packet {
     struct ofi_work work;
     struct list_node node; /**< in rail->packets, rail->unposted or ep->packets */
@@ -71,14 +71,15 @@ struct ofi_op {
     struct ofi_ep *ep;
     struct bulk *bulk;
     struct fid_mr *mr; /**< made for this bulk alone, or NULL */
-    uint64_t number;   /**< number of this posting, which REVOKED and STARTED name */
-    /** No bulk, but the greeting that makes the connection (ofi_bulk_greet). */
+    uint64_t number;   /**< unique in the rail: answers to REVOKE and QUERY repeat it */
+    /** The greeting that makes the connection (ofi_bulk_greet): `bulk` is NULL. */
     bool greeting;
-    /** Held send: waits for POSTED or NOT_POSTED; false: waits for room in the fabric. */
+    /** Held send: true while it waits for POSTED or NOT_POSTED, false while it waits for
+     *  room in the fabric. */
     bool asked;
     bool revoked;  /**< receive: REVOKE was sent */
     bool canceled; /**< receive: fi_cancel was called */
-    bool too_long; /**< receive: the message does not fit, so it is canceled */
+    bool too_long; /**< receive: canceled, since the message does not fit */
 };
 
 /** The module's part of bulk.scratch. */
@@ -102,11 +103,11 @@ struct ofi_rail {
     uint32_t port_first, ports_count; /**< TRYST_PORT_RANGE; count 0: any port */
     bool mr_local;  /**< host memory that the fabric reads or writes must be registered */
     bool mr_device; /**< device memory must be registered */
-    /** A failed registration of device memory was logged, once. */
+    /** A failed registration of device memory was logged; no other is. */
     bool mr_failure_logged;
-    uint64_t mr_key;
-    uint64_t slot_mask; /**< bits of a slot that fit above a tag */
-    uint64_t numbers;
+    uint64_t mr_key;    /**< key of the newest registration */
+    uint64_t slot_mask; /**< the bits of a slot that fit above a tag */
+    uint64_t numbers;   /**< ofi_op.number of the newest operation */
     struct ofi_chunk *chunks;
     struct list packets;  /**< free packets */
     struct list unposted; /**< receives that the fabric had no room for */
@@ -115,12 +116,12 @@ struct ofi_rail {
     uint32_t live;        /**< operations that the fabric holds */
     struct ofi_parked *parked; /**< fabric endpoints of pairs that are gone */
     bool parks;     /**< endpoints of pairs are closed with the rail (ofi_info_parks) */
-    bool unsettled; /**< a connection towards this side may be half made */
+    bool unsettled; /**< a peer may still be connecting to a closed endpoint here */
     /** When to check for bulk connections that do not come; 0: never. */
     uint64_t watch_at_ns;
 };
 
-/** A pair's fabric endpoint, out of use. */
+/** A pair's fabric endpoint that is no longer used and not closed yet. */
 struct ofi_parked {
     struct ofi_parked *next;
     struct fid_ep *ep;
@@ -131,11 +132,13 @@ struct ofi_ep {
     bool initiator;
     bool hello_sent, hello_seen;
     bool place_due; /**< the bulk endpoint's address must be sent to the peer */
+    /** The peer's addresses; FI_ADDR_UNSPEC until they have come. */
     fi_addr_t peer_messages, peer_bulk;
     struct fid_ep *bulk; /**< the pair's own endpoint; NULL until it is needed */
     bool greeted;        /**< the greeting was sent, or its receive is posted */
     uint64_t bulk_at_ns; /**< when `bulk` was opened */
-    bool bulk_reached;   /**< bulk may be sent: the connection is the initiator's */
+    /** Bulk may be sent: this side is the initiator, or the greeting has come. */
+    bool bulk_reached;
     uint32_t packets_active;
     struct list packets; /**< packets being sent */
     /** A frame that the fabric has no room for yet, or NULL. */

@@ -4,8 +4,8 @@
  * everything; the ops table and the module's entry.
  *
  * Idea: libfabric makes no callbacks. Progress reads the queue, and the context of each
- * entry identifies its operation. So an event or a `done` is only ever called from
- * ofi_rail_progress.
+ * entry identifies its operation. So events and `done` are called from ofi_rail_progress
+ * only.
  * Invariant: `live` counts the operations that the fabric holds, and is at most
  * OFI_CQ_SIZE, so the queue cannot overflow.
  */
@@ -67,10 +67,10 @@ static int domain_open(struct ofi_rail *rail, const char **step_p)
     return rc;
 }
 
-/* Check that the provider moves CUDA memory, and without calling CUDA's API: such a call
- * waits for the device, where a stream may be waiting for this library. A provider that
- * does not support the option (1.17) or cannot (-FI_EINVAL: no CUDA, -FI_EOPNOTSUPP: it
- * copies) returns an error. */
+/* Check that the provider moves CUDA memory without CUDA's API, calls of which may wait
+ * for the device, where a stream may be waiting for this library. 0 or -FI_E…: the
+ * provider does not have the option (1.17), has no CUDA support (-FI_EINVAL), or copies
+ * by CUDA's API (-FI_EOPNOTSUPP). */
 static int device_option_set(struct fid_ep *ep)
 {
     enum { CUDA_API_PERMITTED = FI_OPT_XPU_TRIGGER + 1 }; /* in the headers since 1.18 */
@@ -85,7 +85,7 @@ static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p)
     int rc = fi_endpoint(rail->domain, rail->info, &ep, NULL);
     if (rc != 0)
         return rc;
-    /* first: net cannot close an endpoint without one */
+    /* the address vector first: net cannot close an endpoint without one */
     rc = fi_ep_bind(ep, &rail->av->fid, 0);
     if (rc == 0)
         rc = fi_ep_bind(ep, &rail->cq->fid, FI_TRANSMIT | FI_RECV);
@@ -100,7 +100,8 @@ static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p)
     return rc;
 }
 
-/* Get the port of the IP address on which an endpoint is to listen, or NULL. */
+/* Get the place of the port in the IP address at which an endpoint will listen. NULL: no
+ * IP address. */
 static in_port_t *port_of(const struct fi_info *info)
 {
     if (info->src_addr && info->addr_format == FI_SOCKADDR_IN)
@@ -110,7 +111,7 @@ static in_port_t *port_of(const struct fi_info *info)
     return NULL;
 }
 
-/* Open an endpoint, on a port of TRYST_PORT_RANGE if that is set, from a random start, so
+/* Open an endpoint. If TRYST_PORT_RANGE is set, try its ports from a random one on, so
  * that ranks of one host rarely collide. */
 int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p)
 {
@@ -175,7 +176,7 @@ static void limits_set(struct ofi_rail *rail)
     rail->parks = ofi_info_parks(rail->info);
     rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
     rail->mr_device = ofi_info_registers_device(rail->info);
-    /* its endpoint is open, so device_option_set has succeeded */
+    /* the fabric is open with this info, so device_option_set has succeeded */
     if (ofi_info_claims_device(rail->info))
         rail->fabric.base.memory_kinds = 1u << TRYST_MEMORY_CUDA;
 }
@@ -207,7 +208,8 @@ static void fid_close(struct ofi_rail *rail, struct fid *fid, const char *what)
                         "libfabric cannot close its %s: %s", what, fi_strerror(-rc));
 }
 
-/* Close the domain, after all that belongs to it. */
+/* Close the domain, the queue, the address vector and the fabric. All endpoints and
+ * registrations must be closed. */
 static void domain_close(struct ofi_rail *rail)
 {
     fid_close(rail, rail->cq ? &rail->cq->fid : NULL, "completion queue");
@@ -238,8 +240,8 @@ static int fabric_open(struct ofi_rail *rail, const char **step_p)
     return rc;
 }
 
-/* Open the fabric for device memory. False: its endpoint does not take it, and nothing is
- * open. */
+/* Open the fabric for device memory, by `claims`. False: it does not open or does not
+ * move such memory; then nothing is open, and rail->info is as before. */
 static bool device_fabric_open(struct ofi_rail *rail, struct fi_info *claims)
 {
     struct fi_info *plain = rail->info;
@@ -281,9 +283,9 @@ static tryst_status fabric_start(struct ofi_rail *rail, const struct rail_params
     return status;
 }
 
-/* Let half-made connections end before the listener is closed: libfabric never closes
- * connections that it has accepted and that have sent nothing when their listener is
- * closed. rxm checks every 10 ms. */
+/* Give half-made connections time to be completed before their listener is closed. If a
+ * connection has been accepted and has sent nothing when its listener is closed,
+ * libfabric never closes it. rxm checks its connections every 10 ms. */
 static void settle(struct ofi_rail *rail)
 {
     const struct timespec nap = {.tv_nsec = 200000};
@@ -376,9 +378,8 @@ static void completed(struct ofi_rail *rail, struct ofi_work *work, int error,
     }
 }
 
-/* Handle one failed operation; false when there is none. Providers also report trouble
- * without an operation: that names no pair, and its effects show at the pair's
- * operations. */
+/* Handle one entry of the error queue. False: there is none. An entry without an
+ * operation names no pair; the pair's operations show the effects. */
 static bool cq_error_handle(struct ofi_rail *rail)
 {
     struct fi_cq_err_entry entry = {0};
@@ -392,7 +393,8 @@ static bool cq_error_handle(struct ofi_rail *rail)
     return true;
 }
 
-/* Read the queue once. TRYST_AGAIN: it was empty. */
+/* Read up to ENTRIES entries, and add their number to *count_p. TRYST_AGAIN: the queue
+ * was empty. */
 static tryst_status queue_read(struct ofi_rail *rail, int *count_p)
 {
     struct fi_cq_tagged_entry entries[ENTRIES];
@@ -410,10 +412,10 @@ static tryst_status queue_read(struct ofi_rail *rail, int *count_p)
     return TRYST_OK;
 }
 
-/* Read the queue once, or twice if the first read was full. A read that finds less makes
- * the fabric progress before it returns, which over TCP may be a megabyte's send;
- * completions must not wait for that, since a returning window would be used only
- * afterwards. */
+/* Read the queue once, or twice if the first read was full. A read that finds fewer
+ * entries makes the fabric progress before it returns, which over TCP may take as long as
+ * sending a megabyte. The entries of the first read must not wait for that, since the
+ * window that they return would then be used late. */
 static void fabric_read(struct ofi_rail *rail, int *count_p)
 {
     for (int i = 0, before = 0; i < READS_MAX; i++, before = *count_p)
@@ -424,7 +426,7 @@ static void fabric_read(struct ofi_rail *rail, int *count_p)
 int ofi_cq_drain(struct ofi_rail *rail)
 {
     int count = 0;
-    /* completed operations are at most the queue; later ones belong to other pairs */
+    /* the queue holds at most OFI_CQ_SIZE entries; later ones belong to other pairs */
     for (int i = 0; i <= OFI_CQ_SIZE && queue_read(rail, &count) == TRYST_OK; i++)
         if (count > OFI_CQ_SIZE)
             break;

@@ -8,6 +8,7 @@
 
 /** Open a fabric endpoint of this rail; 0 or -FI_E…. */
 int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p);
-/** Read all that has completed so far. */
+/** Read the queue until it is empty or OFI_CQ_SIZE entries have come; returns their
+ *  number. */
 int ofi_cq_drain(struct ofi_rail *rail);
 #endif

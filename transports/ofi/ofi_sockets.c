@@ -2,18 +2,18 @@
 /*
  * Breaks the TCP connections below a pair's fabric endpoint.
  *
- * Idea: an endpoint closes at once by fi_close, also amid a bulk to or from a stopped
- * peer. But rxm over the TCP of 1.17 crashes there: a read in progress is in two places
- * of tcp's endpoint (rma_read_queue and cur_rx, tcpx_op_read_rsp).
- * tcpx_ep_flush_all_queues reports it from the first, frees it and reports it again, and
- * rxm uses the freed memory. When the connection breaks first, the read ends as after the
- * peer's death. libfabric has no call for that, so the sockets are found by their
- * addresses.
+ * Idea: fi_close closes an endpoint at once, even in the middle of a bulk to or from a
+ * stopped peer. But rxm over the TCP of 1.17 crashes then. A read in progress is in two
+ * places of tcp's endpoint (rma_read_queue and cur_rx, tcpx_op_read_rsp).
+ * tcpx_ep_flush_all_queues reports the read from the first place, frees it and reports it
+ * again, and rxm uses the freed memory. If the connection breaks before fi_close, the
+ * read ends as after the peer's death. libfabric has no call that breaks a connection, so
+ * this file finds the sockets by their addresses.
  *
  * Invariant: only libfabric's sockets match. A socket with the local port on which the
- * pair's endpoint listens was accepted there, and a socket connected to the port of the
- * peer's endpoint was connected by the pair's. A descriptor keeps its number meanwhile:
- * libfabric alone closes it, and only when called.
+ * pair's endpoint listens was accepted there, and a socket that is connected to the port
+ * of the peer's endpoint was connected by the pair's endpoint. The numbers of these
+ * descriptors stay valid meanwhile: only libfabric closes them, and only in a call.
  */
 #include "ofi_sockets.h"
 
@@ -39,8 +39,8 @@ static in_port_t port_at(const struct sockaddr_storage *address)
     return ((const struct sockaddr_in *)address)->sin_port;
 }
 
-/* True if `end` is the address `place`, on which an endpoint listens (of no family:
- * unknown). */
+/* True if `end` is the address `place`, at which an endpoint listens. False if `place` is
+ * unknown (AF_UNSPEC). */
 static bool is_at(const struct sockaddr_storage *end,
                   const struct sockaddr_storage *place)
 {
@@ -53,7 +53,7 @@ static bool socket_is_of(int fd, const struct sockaddr_storage *own,
 {
     struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
-    /* no socket, or not connected: the listener itself */
+    /* not a socket, or not connected, as a listener */
     if (getpeername(fd, (struct sockaddr *)&there, &there_bytes) != 0)
         return false;
     if (getsockname(fd, (struct sockaddr *)&here, &here_bytes) != 0)
@@ -71,9 +71,9 @@ static void place_set(struct sockaddr_storage *place, int rc, const void *addres
         place->ss_family = AF_UNSPEC;
 }
 
-/* Get one above the highest descriptor to check. With a limit of a million and more the
- * progress thread would take 0.3 s for each peer. The kernel gives out low numbers first,
- * and a pair over rxm has ten. */
+/* Get one above the highest descriptor to check. Checking a million descriptors would
+ * take 0.3 s of the progress thread for each peer. The kernel gives out low numbers
+ * first, and a pair over rxm has ten. */
 static int descriptors_end(void)
 {
     enum { MOST = 1 << 16 };

@@ -6,9 +6,9 @@
 
 #include "ofi_private.h"
 
-/** Break the TCP connections of `ep`'s fabric endpoint: its operations end with an error,
- *  in one of the next reads of the queue. Checks every descriptor of the process, at most
- *  65536. */
+/** Break the TCP connections of the endpoint's bulk endpoint. Its operations end with an
+ *  error in one of the next reads of the queue. Checks every descriptor of the process
+ *  below 65536. */
 void ofi_sockets_break(struct ofi_ep *ep);
 
 #endif

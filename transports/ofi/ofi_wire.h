@@ -13,15 +13,17 @@
  *
  *      HELLO                         ────▶      (the initiator sends first, so that two
  *                                    ◀────  HELLO     connections never cross)
- *      CONFIRM                       ────▶      ready when HELLO (B: CONFIRM) came
- *      DATA{records, a frame} …      ────▶
+ *      CONFIRM                       ────▶  ◀──── CONFIRM
+ *      DATA{records, a frame} …      ────▶      (an end is ready when its CONFIRM has
+ *                                                left and the other's has come)
  *
  *  A side that cannot go on sends REFUSED over the link, with the reason as text.
  *
- *  Bulk uses a separate fabric endpoint per pair. Each side opens one when it first needs
- *  it, or when the other's PLACE comes, which carries its address. The initiator then
- *  sends an empty greeting to it. The other side sends no bulk before that, so that
- *  there, too, two connections never cross. Records announce bulk:
+ *  Bulk goes between two separate fabric endpoints, one at each side of the pair. A side
+ *  opens its endpoint when bulk first needs it, or when the other side's PLACE comes, and
+ *  sends the endpoint's address in a PLACE. The initiator then sends an empty greeting to
+ *  the other side's endpoint. The other side sends no bulk before the greeting has come,
+ *  so two connections never cross there either. Records announce bulk:
  *
  *      receiver                                 sender
  *      fi_trecv, POSTED{tag, room}   ────▶      keeps (tag, room)
@@ -29,12 +31,12 @@
  *
  *      bulk longer than its room:    ◀────  TOO_LONG{tag, bytes}; nothing else is sent
  *      no POSTED for the tag here:   ◀────  QUERY{tag, number}
- *             NOT_POSTED{tag, number} ───▶      unless posted: then POSTED is on its way
+ *             NOT_POSTED{tag, number} ───▶      not sent if POSTED is on its way
  *                                    ◀────  DROPPED{tag, bytes}, unless POSTED has come
  *      withdrawn: REVOKE{tag, number}────▶
  *                                    ◀────  REVOKED{tag, number}, or STARTED{tag, number}
  *
- *  So every message that the fabric gets has a posted receive that is large enough.
+ *  So each message that the fabric gets has a posted receive of sufficient size.
  */
 #ifndef TRYST_TRANSPORTS_OFI_OFI_WIRE_H
 #define TRYST_TRANSPORTS_OFI_OFI_WIRE_H
@@ -64,11 +66,11 @@ enum ofi_kind {
 
 /** Head of each message of the fabric. */
 struct ofi_head {
-    uint64_t cookie; /**< cookie of the session; checked first */
+    uint64_t cookie; /**< cookie of the session; checked first, with ep_id */
     /** Id of the receiving endpoint: its slot in the low 16 bits, the rest random. */
     uint64_t ep_id;
-    /** number of the message in the pair, from 0: the fabric keeps the order
-     *  (FI_ORDER_SAS), this proves it */
+    /** Number of the message to this endpoint, from 0. The fabric keeps the order
+     *  (FI_ORDER_SAS); the number proves it. */
     uint32_t sequence;
     uint16_t kind;    /**< enum ofi_kind */
     uint16_t records; /**< at most OFI_RECORDS_MAX */
@@ -90,8 +92,8 @@ enum ofi_record_kind {
 };
 
 struct ofi_record {
-    uint64_t kind_tag; /**< the tag, and above its 48 bits the kind */
-    uint64_t value;    /**< bytes, or a number that comes back unchanged */
+    uint64_t kind_tag; /**< tag (48 bits), and above it enum ofi_record_kind */
+    uint64_t value;    /**< room, bytes or number, as the diagram shows */
 };
 _Static_assert(sizeof(struct ofi_record) == 16, "wire");
 

@@ -43,7 +43,7 @@ static void param_set(struct ucx_ep *ep, struct bulk *bulk, ucp_request_param_t 
                           UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param->memory_type = bulk->memory ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
     param->user_data = bulk_private(bulk);
-    /* without a registration UCX makes its own */
+    /* without the handle UCX registers the memory by itself */
     if (!rail->direct || !bulk->mem ||
         rail->fabric.host->mem_handle(bulk->mem, &rail->fabric.base, &handle) !=
             TRYST_OK ||
@@ -87,7 +87,7 @@ static tryst_status started(struct ucx_ep *ep, struct bulk *bulk,
     struct ucx_bulk *private = bulk_private(bulk);
     ucs_status_t status;
     if (UCS_PTR_IS_PTR(request)) {
-        if (!list_linked(&private->fabric.node)) { /* else UCX has called back already */
+        if (!list_linked(&private->fabric.node)) { /* else the callback has run already */
             private->request = request;
             list_push_back(&ep->active, &private->fabric.node);
         }
@@ -185,7 +185,7 @@ void ucx_bulk_cancel_all(struct ucx_ep *ep)
         struct ucx_bulk *bulk = container_of(node, struct ucx_bulk, fabric.node);
         request_cancel(ep, bulk);
         if (!bulk->landing)
-            continue; /* it was unmatched, or it is direct */
+            continue; /* canceled now, or a matched receive of a direct rail */
         ucx_landing_revoke(bulk->landing);
         bulk->landing = NULL;
         bulk_complete(bulk, TRYST_E_CANCELED, 0);
@@ -198,7 +198,7 @@ void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status)
         bulk_complete(container_of(node, struct ucx_bulk, fabric.node), status, 0);
 }
 
-/* Receive a message; true when it was whole and fits. */
+/* Receive a message. True if it had come completely and fits. */
 static bool tag_message_recv(struct ucx_rail *rail, ucp_tag_message_h message, void *data,
                              size_t bytes)
 {
@@ -212,7 +212,7 @@ static bool tag_message_recv(struct ucx_rail *rail, ucp_tag_message_h message, v
         ucp_request_free(request);
         return true;
     }
-    ucp_request_free(request); /* UCX keeps it until the message is complete */
+    ucp_request_free(request); /* UCX keeps the request until the message is complete */
     return false;
 }
 
@@ -226,7 +226,7 @@ static bool peer_has_sent(const struct ucx_ep *ep, uint64_t number)
            (above < UCX_TAG_NEAR || below < UCX_TAG_NEAR);
 }
 
-/* Count a bulk of an unknown sender: no peer is given up for it. */
+/* Count a bulk of an unknown sender. No peer is given up for such a bulk. */
 static void senderless_count(struct ucx_rail *rail, uint32_t slot, size_t bytes)
 {
     if (rail->senderless++)
@@ -238,8 +238,9 @@ static void senderless_count(struct ucx_rail *rail, uint32_t slot, size_t bytes)
         bytes, slot);
 }
 
-/* Handle a message without a receive: it is a HELLO, or breaks the contract, unless its
- * endpoint was closed. Receiving it into no bytes completes it for its sender too. */
+/* Handle a message without a posted receive: a HELLO, a late bulk for a closed endpoint,
+ * or a bulk that breaks the contract. A bulk is received into 0 bytes, so that it
+ * completes for its sender, too. */
 static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
                          const ucp_tag_recv_info_t *info)
 {

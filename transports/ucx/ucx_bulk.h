@@ -9,11 +9,12 @@
 tryst_status ucx_bulk_recv(struct endpoint *ep, struct bulk *bulk);
 tryst_status ucx_bulk_send(struct endpoint *ep, struct bulk *bulk);
 void ucx_bulk_cancel(struct endpoint *ep, struct bulk *bulk);
-/** Cancel every receive: afterwards UCX holds only direct ones that are matched. */
+/** Cancel every receive of the endpoint. Afterwards only matched receives of a direct
+ *  rail are still active. */
 void ucx_bulk_cancel_all(struct ucx_ep *ep);
 /** Complete every bulk with `status`, after the worker is gone. */
 void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status);
-/** Take in messages without a receive; returns how many. */
+/** Handle messages without a posted receive, 16 at most; returns their number. */
 int ucx_bulk_drain(struct ucx_rail *rail);
 
 #endif

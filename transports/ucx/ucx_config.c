@@ -54,9 +54,9 @@ static const struct setting settings[] = {
     {NULL, NULL},
 };
 
-/* Where UCX copies (shared memory, TCP): no rendezvous. The receive is posted first, so
- * there is nothing to agree on. The send ends when its bytes are under way, and the
- * receive can be withdrawn (ucx_landing.c). */
+/* For rails on which UCX copies (shared memory, TCP): no rendezvous, since the receive is
+ * always posted before the send. A send ends when its bytes are under way, and a receive
+ * can be withdrawn (ucx_landing.c). */
 static const struct setting settings_copied[] = {
     {"RNDV_THRESH", "inf"},
     /* Sending from the caller's memory without a copy ends in an assertion in libuct
@@ -66,10 +66,10 @@ static const struct setting settings_copied[] = {
     {NULL, NULL},
 };
 
-/* Where RDMA moves the bytes, beyond one packet: rendezvous, and the receiver reads.
- * (Otherwise a peer that was given up while it was stopped would write into this
- * process's memory when it goes on.) In error mode PEER, UCX reads only memory that it
- * can invalidate. */
+/* For rails on which RDMA moves the bytes: beyond one packet rendezvous, in which the
+ * receiver reads. (If the sender wrote, a stopped peer that was given up would write into
+ * this process's memory when it continues.) In error mode PEER, UCX reads only memory
+ * that it can invalidate. */
 static const struct setting settings_direct[] = {
     {"RNDV_THRESH", "8000"}, {"RNDV_SCHEME", "get_zcopy"}, {NULL, NULL}};
 
@@ -131,9 +131,9 @@ static ucs_status_t devices_set(ucp_config_t *config, const char *interface_name
     return ucp_config_modify(config, "NET_DEVICES", list);
 }
 
-/* Apply a setting. 1.13 has TCP's settings under their bare names ("PUT_ENABLE"), newer
- * versions under the name of the variable; either takes the other for a setting of an
- * absent transport, and ignores it. */
+/* Apply a setting. UCX 1.13 has TCP's settings under their bare names ("PUT_ENABLE"),
+ * newer versions under the name of the variable. Each version takes the other's name for
+ * a setting of a transport that is absent, and ignores it. */
 static ucs_status_t setting_apply(ucp_config_t *config, const struct setting *setting,
                                   const char **name_p)
 {
@@ -173,8 +173,8 @@ static void tls_read(const ucp_config_t *config, char list_p[TLS_BYTES])
     free(text);
 }
 
-/* True if the list names one of UCX's transports over a FIFO in shared memory, by its
- * name or its group's. ("\\posix" is the name alone; "all" and "^ib" name none.) */
+/* True if the list names one of UCX's transports over a FIFO in shared memory, or a group
+ * that contains one. ("\\posix" is the name alone; "all" and "^ib" name none.) */
 static bool tls_names_shared_memory(const char *list)
 {
     static const char *const names[] = {"sm", "shm", "mm", "posix", "sysv", "xpmem"};
@@ -193,10 +193,10 @@ static bool tls_names_shared_memory(const char *list)
     return false;
 }
 
-/* Set the transports that UCX may use. Shared memory only where the list names it: all
- * senders share the receiver's one FIFO. A sender that dies between claiming a slot of it
- * (uct_mm_ep_get_remote_elem) and filling it stops the receiver from reading all others,
- * for good. */
+/* Set the transports that UCX may use: shared memory only if the list names it, since all
+ * senders share the receiver's one FIFO. A sender that dies between claiming a slot of
+ * the FIFO (uct_mm_ep_get_remote_elem) and filling it keeps the receiver from reading all
+ * later slots, without end. */
 static ucs_status_t tls_apply(ucp_config_t *config, const struct tryst_host *host,
                               bool allowed)
 {
@@ -216,8 +216,8 @@ static ucs_status_t tls_apply(ucp_config_t *config, const struct tryst_host *hos
     return ucp_config_modify(config, "TLS", without);
 }
 
-/* Set the address family on an interface with both families: that of the announced
- * address. And set the ports that a firewall lets through. */
+/* Set the address family of an interface with both families to that of the announced
+ * address, and the ports to TRYST_PORT_RANGE. */
 static ucs_status_t sockets_apply(ucp_config_t *config, const struct rail_params *params,
                                   const char **name_p)
 {

@@ -6,8 +6,9 @@
  * where the fabric is a byte stream, frames never queue behind payload. (The states:
  * fabric_base.h.)
  *
- *   READY: both HELLOs and CONFIRM came.
- *   CLOSING: sent bytes leave (FLUSH_LIMIT_NS at most), then both are closed by force.
+ *   READY: this side has sent CONFIRM, and both HELLOs and CONFIRM have come.
+ *   CLOSING: sent bytes leave (FLUSH_LIMIT_NS at most), then both UCP endpoints are
+ *   closed by force.
  *
  * Invariant: an endpoint is freed when UCX holds no send, no receive and no slot of it.
  */
@@ -81,7 +82,7 @@ static tryst_status address_send(struct ucx_ep *ep)
     return status;
 }
 
-/* Check and store one part; true when the address is whole. */
+/* Check and store one part of the peer's address. True if the address is now complete. */
 static bool address_part_append(struct ucx_ep *ep, const struct ucx_connect *head,
                                 const void *data, size_t bytes)
 {
@@ -169,7 +170,8 @@ static bool hellos_came(const struct ucx_ep *ep)
     return (ep->seen & hellos) == hellos;
 }
 
-/* True if the whole address is here, and this side may begin (ucx_wire.h). */
+/* True if the peer's address is complete, and it is this side's turn to create its UCP
+ * endpoints (ucx_wire.h). */
 static bool may_start(const struct ucx_ep *ep)
 {
     bool known =
@@ -183,7 +185,8 @@ static void connect_go_on(struct ucx_ep *ep)
 {
     if (ep->fabric.state != FABRIC_OPENING)
         return;
-    /* Checked before the peer gets the address, and again before this side connects. */
+    /* The check is made before the peer gets the address, and again before this side
+     * connects. */
     if ((!ep->fabric.address_sent || may_start(ep)) && !ucx_rail_has_room(ep_rail(ep))) {
         fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE,
                        "cannot connect by UCX: few descriptors are left, and UCX aborts "
@@ -198,7 +201,7 @@ static void connect_go_on(struct ucx_ep *ep)
     }
     if (may_start(ep))
         connect_start(ep);
-    /* failed, or the peer begins */
+    /* failed, or it is the peer's turn */
     if (ep->fabric.state != FABRIC_OPENING || !ep->bulk)
         return;
     if (hellos_came(ep) && !ep->fabric.confirm_sent && ucx_sends_left(ep) &&
@@ -227,7 +230,7 @@ void ucx_ep_close(struct endpoint *base)
     opening_end(ep);
 }
 
-/* Count down the counter of a flush or a close. */
+/* Count one flush or close less. */
 static void counted_completed(void *request, ucs_status_t status, void *user_data)
 {
     uint32_t *active = user_data;
@@ -262,14 +265,14 @@ static void flush_start(struct ucx_ep *ep, ucp_ep_h ucp_ep)
         ep->flushes_active++;
 }
 
-/* Start closing. Over TCP, where both ends close while each still has bytes to write,
- * libuct uses a connection that it has just freed (README.md). So sent bytes leave first,
- * unless the peer does not take them. */
+/* Start closing. If both ends of a TCP connection close while each still has bytes to
+ * write, libuct uses a connection that it has just freed (README.md). So sent bytes leave
+ * first, unless the peer does not take them. */
 static void close_start(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
     ep->flush_until_ns = rail->fabric.host->now_ns(rail->fabric.host) + FLUSH_LIMIT_NS;
-    /* first: an unmatched receive cannot become matched any more */
+    /* first, so that no unmatched receive becomes matched meanwhile */
     ucx_bulk_cancel_all(ep);
     if (!ep->flush_wanted)
         return;

@@ -2,9 +2,9 @@
 /*
  * Frames and the handshake: UCP active messages, always eager.
  *
- * Idea: the header is checked (cookie, then endpoint, then kind) before anything else of
- * a message is read. A frame goes up from inside UCX's callback without a copy. A HELLO
- * is a tagged message (ucx_wire.h has the reason).
+ * Idea: the header is checked (endpoint and cookie, then kind) before the rest of a
+ * message is read. A frame goes up from inside UCX's callback, without a copy if it is
+ * aligned. A HELLO is a tagged message (ucx_wire.h has the reason).
  * Invariant: a send slot is free, or taken from the send until UCX's callback.
  */
 #include "ucx_frame.h"
@@ -50,7 +50,8 @@ static void send_completed(void *request, ucs_status_t status, void *user_data)
                        ucs_status_string(status));
 }
 
-/* Handle UCX's result of a send out of `slot`. */
+/* Handle UCX's result of sending `slot`. TRYST_OK, TRYST_AGAIN (out of memory: nothing
+ * was sent); on other errors the endpoint fails. */
 static tryst_status started(struct ucx_slot *slot, ucs_status_ptr_t request)
 {
     struct ucx_ep *ep = slot->ep;
@@ -83,7 +84,8 @@ tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind)
                                           UCX_HELLO_TAG, &param));
 }
 
-/* Send an active message with the data in `slot`, which is taken. */
+/* Send an active message with the first `bytes` of slot->data. The slot must be taken;
+ * UCX's callback frees it. */
 static tryst_status am_start(struct ucx_slot *slot, uint32_t kind, size_t bytes)
 {
     struct ucx_ep *ep = slot->ep;
@@ -157,7 +159,8 @@ static void am_handle(struct ucx_ep *ep, const struct ucx_am *am, const void *da
             fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     case UCX_AM_FRAME:
-        /* sent after the peer's CONFIRM, which may have come in this same round */
+        /* the peer sent this after CONFIRM, which may have come in this same call of
+         * progress */
         if (ep->fabric.state == FABRIC_OPENING && ep->fabric.confirm_sent &&
             ep->fabric.confirm_seen)
             ucx_ep_ready_report(ep);

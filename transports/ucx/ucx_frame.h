@@ -8,13 +8,14 @@
 
 tryst_status ucx_frame_begin(struct endpoint *ep, size_t max, void **frame_p);
 void ucx_frame_commit(struct endpoint *ep, size_t bytes);
-/** Send CONFIRM, over ep->frames. TRYST_AGAIN: all slots are taken. */
+/** Send CONFIRM, over ep->frames. TRYST_OK, TRYST_AGAIN (no room now), TRYST_E_PEER. */
 tryst_status ucx_confirm_send(struct ucx_ep *ep);
-/** Send HELLO over `ucp_ep`, which may still be connecting. */
+/** Send a HELLO over `ucp_ep`, which may still be connecting. `kind`: UCX_AM_HELLO or
+ *  UCX_AM_HELLO_BULK. Statuses as for ucx_confirm_send. */
 tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind);
 /** Handle a HELLO. */
 void ucx_hello_handle(struct ucx_rail *rail, const struct ucx_am *hello);
-/** True if all that was sent has left: no slot waits in UCX. */
+/** True if all messages have left: UCX holds no slot. */
 bool ucx_sends_left(const struct ucx_ep *ep);
 tryst_status ucx_frames_open(struct ucx_rail *rail);
 

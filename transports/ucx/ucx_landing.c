@@ -7,13 +7,13 @@
  * (Measured with 1.13.1 over shared memory: closing waits for the dead peer's full ring
  * to drain.)
  *
- * Idea: where UCX moves bulk in fragments that it copies (shared memory, TCP), it gets a
- * *generic datatype*: it hands over each fragment, and the landing copies it. Withdrawing
- * a receive is forgetting its buffer; the UCX request stays behind in the worker,
- * harmless, until it ends or the rail closes.
+ * Idea: where UCX copies bulk in fragments (shared memory, TCP), receives have a *generic
+ * datatype*: UCX hands over each fragment, and the landing copies it. To withdraw a
+ * receive, the landing forgets its buffer; the UCX request stays in the worker, harmless,
+ * until it ends or the rail closes.
  * Invariant: UCX has no address of the caller's memory, only that of the landing, which
- * lives until UCX has called back, or the worker is gone. Not used where an RDMA device
- * moves bulk (ucx_rail.direct).
+ * lives until UCX has called back or the worker is destroyed. Landings are not used where
+ * an RDMA device moves bulk (ucx_rail.direct).
  */
 #include "ucx_landing.h"
 
@@ -35,7 +35,7 @@ static size_t packed_size(void *state)
 static ucs_status_t unpack(void *state, size_t offset, const void *data, size_t bytes)
 {
     struct ucx_landing *landing = state;
-    /* revoked: drop the fragment, so that UCX's receive ends */
+    /* revoked: accept and drop the fragment, so that UCX's receive ends */
     if (!landing->bulk)
         return UCS_OK;
     if (offset > landing->bytes || bytes > landing->bytes - offset)

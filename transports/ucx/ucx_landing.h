@@ -8,11 +8,11 @@
 
 tryst_status ucx_landings_open(struct ucx_rail *rail);
 void ucx_landings_close(struct ucx_rail *rail); /* after the worker is closed */
-/** Get a landing for a receive of `bulk`; NULL: no memory. */
+/** Get a landing for a receive of `bulk`. NULL: out of memory. */
 struct ucx_landing *ucx_landing_get(struct ucx_rail *rail, struct ucx_bulk *bulk);
 void ucx_landing_put(struct ucx_landing *landing);
-/** Take the buffer from the landing: UCX keeps its receive, and reaches none of the
- *  caller's memory by it. */
+/** Detach the buffer from the landing. UCX keeps its receive, which no longer reaches the
+ *  caller's memory. */
 void ucx_landing_revoke(struct ucx_landing *landing);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * Sends UCX's log lines to the context's log, not to the host program's stdout.
  *
- * Idea: UCX has one list of log handlers per process, and others may use UCX too. So each
- * line is assigned by its thread. A thread inside a call of this module: to that call's
- * context. UCX's own thread, which works for all workers: to the rail that has been open
- * longest. All other lines are left alone.
+ * Idea: UCX has one list of log handlers per process, and other code of the process may
+ * use UCX too. So the thread of a line decides. A line of a thread inside a call of this
+ * module goes to that call's context. A line of UCX's own thread, which works for all
+ * workers, goes to the rail that has been open longest. This handler passes on all other
+ * lines unchanged.
  * Invariant: where the user has set UCX_LOG_FILE, UCX writes there, and this handler is
  * not installed. UCX calls the handler from any thread.
  */
@@ -17,17 +18,17 @@
 #include <string.h>
 #include <ucs/debug/log_def.h>
 
-/* Open rails. The lock is held while a line of UCX's thread is written, so that the
- * rail's host stays valid. */
+/* The open rails, the longest open one first. The lock is held while a line of UCX's
+ * thread is written, so that the rail's host stays valid. */
 static pthread_mutex_t rails_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list rails = {{&rails.head, &rails.head}};
 
 static tryst_log_level log_level(ucs_log_level_t level, const char *message)
 {
-    /* a setting of this module for a transport that this machine does not have */
+    /* UCX's line for a setting of this module if the machine lacks the transport */
     if (strncmp(message, "invalid configuration", 21) == 0)
         return TRYST_LOG_DEBUG;
-    /* UCX's errors too: this module decides which of them are its errors */
+    /* errors of UCX are warnings here: this module decides what is an error */
     if (level <= UCS_LOG_LEVEL_WARN)
         return TRYST_LOG_WARN;
     return level <= UCS_LOG_LEVEL_INFO ? TRYST_LOG_INFO : TRYST_LOG_DEBUG;

@@ -6,7 +6,8 @@
 
 #include "ucx_private.h"
 
-/** Start and stop: in between, lines of UCX's own thread may go to the rail's context. */
+/** Begin and end the time in which lines of UCX's own thread may go to the log of the
+ *  rail's context. */
 void ucx_log_open(struct ucx_rail *rail);
 void ucx_log_close(struct ucx_rail *rail);
 /** Install the log handler, once, when the module is loaded. */

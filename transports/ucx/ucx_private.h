@@ -18,13 +18,13 @@ enum {
     /** A frame and its header fit into one packet of every UCX transport with 8 KiB
      *  segments, so frames are never cut and keep the order of one lane. */
     UCX_FRAME_MAX = TRANSPORT_FRAME_BYTES,
-    /** Sends of frames that UCX could not finish at once, per endpoint (31 KiB). UCX
-     *  copies a frame into the fabric's buffers while there is room: only a slow peer
-     *  needs these. */
+    /** Frames of an endpoint that UCX holds at most (31 KiB). UCX copies a frame into the
+     *  fabric's buffers while these have room, so only a slow peer needs more than one
+     *  slot. */
     UCX_SLOT_COUNT = 6,
-    UCX_POSTED_MAX = 1024,
-    UCX_SENDS_MAX = 1024,
-    /** Endpoints of a rail; slot 65535 belongs to UCX_HELLO_TAG. */
+    UCX_POSTED_MAX = 1024, /**< most active receives of an endpoint */
+    UCX_SENDS_MAX = 1024,  /**< most active bulk sends of an endpoint */
+    /** Most endpoints of a rail; slot 65535 belongs to UCX_HELLO_TAG. */
     UCX_SLOTS_MAX = 65535,
 };
 
@@ -34,24 +34,25 @@ struct ucx_rail {
     struct fabric_rail fabric;
     struct list_node log_node; /**< in the list of rails for which UCX's thread may log */
     ucp_context_h context;
-    ucp_worker_h worker; /**< NULL once it had to be destroyed under its endpoints */
+    ucp_worker_h worker; /**< NULL after ucx_rail_abandon */
     ucp_address_t *address;
     size_t address_bytes;
     bool direct;                 /**< RDMA: UCX moves bulk itself (ucx_bulk.c) */
     ucp_datatype_t landing_type; /**< datatype of receives on a rail that is not direct */
     struct list landings;        /**< free landings */
     struct list orphans; /**< landings of receives that a closed endpoint left in UCX */
-    uint32_t opening;    /**< endpoints that connect */
-    struct ucx_am hello; /**< the last HELLO; UCX may write it late */
-    uint64_t drained;    /**< messages without a receive */
-    uint64_t senderless; /**< those of them that no endpoint's peer has sent */
+    uint32_t opening;    /**< number of endpoints that are connecting */
+    struct ucx_am
+        hello;        /**< the newest HELLO; in the rail, since UCX may write it late */
+    uint64_t drained; /**< bulks without a posted receive */
+    uint64_t senderless; /**< those of them that came from an unknown sender */
     uint32_t turns;      /**< calls of progress since the last drain */
 };
 
 /** Messages received while opening (CONFIRM: fabric.confirm_seen). */
 enum ucx_seen { UCX_SEEN_HELLO = 1, UCX_SEEN_HELLO_BULK = 2 };
 
-/** A send of an active message that outlives its call. */
+/** A message that UCX may still read after the call that sends it. */
 struct ucx_slot {
     struct ucx_ep *ep;
     struct ucx_am header;
@@ -61,8 +62,8 @@ struct ucx_slot {
 struct ucx_ep {
     struct fabric_ep fabric;
     bool opening;          /**< counted in rail->opening */
-    bool flush_wanted;     /**< the endpoint was ready when it was closed */
-    uint8_t seen;          /**< enum ucx_seen */
+    bool flush_wanted;     /**< closing: sent bytes must leave first (close_start) */
+    uint8_t seen;          /**< bits of enum ucx_seen */
     ucp_ep_h frames, bulk; /**< two UCP endpoints, so two byte streams over TCP */
     unsigned char *peer_address;
     uint32_t peer_address_bytes, peer_address_total;
@@ -70,17 +71,18 @@ struct ucx_ep {
     struct list active;  /**< bulks that UCX holds */
     uint64_t newest_tag; /**< number of the newest receive; valid with `has_posted` */
     bool has_posted;
-    uint32_t flushes_active; /**< UCP endpoints with last bytes that have not left yet */
+    uint32_t flushes_active; /**< UCP endpoints with sent bytes that have not left yet */
     uint32_t closes_active;  /**< UCP endpoints that UCX has not confirmed as closed */
-    /** Closing waits for the flushes until then; 0: not closing. */
+    /** Time until which closing waits for the flushes; 0: closing has not begun. */
     uint64_t flush_until_ns;
-    /** When a forced close that does not end takes the worker; 0: not forced yet. */
+    /** Time at which the worker is destroyed if the forced close has not ended; 0: the
+     *  close is not forced yet. */
     uint64_t close_at_ns;
     struct ucx_slot slots[UCX_SLOT_COUNT];
 };
 
-/** Where UCX's fragments of one receive land: UCX hands over each fragment to be copied
- *  (ucx_landing.c). */
+/** The destination of one receive: UCX hands over each fragment, and ucx_landing.c copies
+ *  it there. */
 struct ucx_landing {
     struct list_node node; /**< in rail->landings or rail->orphans */
     struct ucx_rail *rail;
@@ -91,9 +93,9 @@ struct ucx_landing {
 
 /** The module's part of bulk.scratch. */
 struct ucx_bulk {
-    struct fabric_bulk fabric; /**< node: of ep->active, then of rail->fabric.done */
-    void *request;             /**< UCX's request, while active */
-    /** Landing of a receive that is not direct, while active. */
+    struct fabric_bulk fabric; /**< node: in ep->active, then in rail->fabric.done */
+    void *request;             /**< UCX's request while the bulk is active, else NULL */
+    /** Landing of an active receive on a rail that is not direct, else NULL. */
     struct ucx_landing *landing;
 };
 _Static_assert(sizeof(struct ucx_bulk) <= sizeof(((struct bulk *)0)->scratch),

@@ -5,9 +5,10 @@
  *
  * Idea: UCX's callbacks only queue notes (a list of completed bulks, a list of endpoints
  * with events to report). Progress reports them after UCX has returned, so the layer
- * above may do anything from an event, close included, without being inside UCX.
- * Invariant: an event or a `done` is only ever called from ucx_rail_progress. Frames
- * alone go up from inside UCX's callback, to save a copy.
+ * above may call any function from an event, ep_close included, without being inside UCX.
+ * Invariant: events and `done` are called from ucx_rail_progress; `unexpected` also from
+ * ucx_rail_arm. A frame, and a `ready` that a frame overtook, go up from inside UCX's
+ * callback, to save a copy.
  */
 #include "ucx_rail.h"
 
@@ -27,8 +28,8 @@
  * message. */
 enum { DRAIN_PASSES = 64 };
 
-/* The most descriptors that a rail and a connection may take (README.md): UCX aborts the
- * process where it finds none in the middle of either. */
+/* Most descriptors that opening a rail and connecting an endpoint may take (README.md).
+ * UCX aborts the process if it finds no descriptor in the middle of either. */
 enum {
     RAIL_DESCRIPTORS = 32,
     PAIR_DESCRIPTORS = 6,
@@ -43,9 +44,9 @@ bool ucx_rail_has_room(const struct ucx_rail *rail)
                                                pairs * PAIR_DESCRIPTORS);
 }
 
-/* Get the kinds of device memory that UCX moves: it must support CUDA memory, and move
- * bulk by itself. Where it copies, the landing copies (ucx_landing.c), on the host, which
- * must not touch device memory. */
+/* Get the kinds of device memory that the rail moves: CUDA's if UCX supports it and the
+ * rail is direct. On other rails the host copies bulk (ucx_landing.c), and it must not
+ * touch device memory. */
 static uint32_t memory_kinds(const struct ucx_rail *rail)
 {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
@@ -60,7 +61,7 @@ static ucs_status_t worker_open(struct ucx_rail *rail)
     const ucp_worker_params_t params = {
         .field_mask =
             UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT,
-        /* one thread at a time, but not always the same */
+        /* one thread at a time, but not always the same one */
         .thread_mode = UCS_THREAD_MODE_SERIALIZED,
         .am_alignment = 8,
     };
@@ -208,7 +209,7 @@ static int ucx_rail_progress(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     FABRIC_LOG_SCOPE(rail->fabric.host);
-    /* UCX bounds it: some dozen packets per transport */
+    /* UCX bounds the work of this call: some dozen packets per transport */
     int count = rail->worker ? (int)ucp_worker_progress(rail->worker) : 0;
     if (++rail->turns >= DRAIN_PASSES || (rail->opening && rail->worker)) {
         rail->turns = 0;

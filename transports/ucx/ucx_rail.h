@@ -8,8 +8,8 @@
 
 /** True if descriptors suffice to connect one more endpoint. */
 bool ucx_rail_has_room(const struct ucx_rail *rail);
-/** Destroy the worker as a last resort, so that nothing touches this process's memory any
- *  more. */
+/** Destroy the worker and fail all endpoints of the rail: the last resort against a
+ *  worker that does not release this process's memory. */
 void ucx_rail_abandon(struct ucx_rail *rail);
 
 #endif

@@ -3,11 +3,11 @@
  * tryst_ucx.so: turns off UCX's memory hooks, then loads the real module,
  * tryst_ucx_fabric.so.
  *
- * Idea: libucs's constructor reads UCX_MEM_* and has libucm patch mmap, munmap, brk and
- * others in the whole process, before any caller can turn that off. But libucm does that
- * on its first configuration only; so this file configures it first, without hooks.
- * (libucs configures it again, which then only matters to users of memory events; this
- * module uses none, see ucx_config.c.)
+ * Idea: libucs's constructor reads UCX_MEM_* and makes libucm patch mmap, munmap, brk and
+ * others in the whole process, before any caller can turn that off. But libucm patches
+ * them on its first configuration only, so this file configures libucm first, without
+ * hooks. (libucs then configures libucm again, which matters only to users of memory
+ * events; this module uses none, see ucx_config.c.)
  * Invariant: if UCX is in the process already, another user owns it, and it is left
  * unchanged.
  */
@@ -34,7 +34,7 @@ static void hooks_quiet(void)
     void *ucm, *symbol;
     if (dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD))
         return;
-    /* lazily: it calls libucs, which is loaded later */
+    /* lazily: libucm calls libucs, which is loaded later */
     ucm = dlopen("libucm.so.0", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     symbol = ucm ? dlsym(ucm, "ucm_set_global_opts") : NULL;
     memcpy(&set_opts, &symbol, sizeof set_opts);

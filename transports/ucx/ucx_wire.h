@@ -18,13 +18,13 @@
  *
  *  The side with the smaller endpoint id begins. The other creates its UCP endpoints when
  *  both HELLOs have come, over the same connections. (If two connections cross, UCX drops
- *  one, and aborts the process if the peer dies in that moment.)
+ *  one, and aborts the process if the peer dies at that time.)
  *
- *  HELLO is a tagged message, the others are active messages. With its first active
- *  message UCX sends internal messages (a request for the id of the peer's endpoint).
- *  While the connection is not made, those wait in a queue, and UCX aborts the process if
- *  the peer dies then (README.md). A tagged message causes none, and once HELLO has left,
- *  the connection is made.
+ *  HELLO is a tagged message, the others are active messages. With an endpoint's first
+ *  active message UCX sends internal messages (a request for the id of the peer's
+ *  endpoint). Internal messages wait in a queue until the connection is made, and UCX
+ *  aborts the process if the peer dies meanwhile (README.md). A tagged message causes no
+ *  internal message, and once HELLO has left, the connection is made.
  *
  *  A side that cannot go on sends REFUSED over the link, with the reason as text.
  */
@@ -62,7 +62,7 @@ enum ucx_am_kind {
 
 /** Header of each active message, and the whole of a HELLO. */
 struct ucx_am {
-    uint64_t cookie; /**< cookie of the session; checked first */
+    uint64_t cookie; /**< cookie of the session; checked first, with ep_id */
     /** Id of the receiving endpoint: its slot in the low 16 bits, the rest random. */
     uint64_t ep_id;
     uint32_t kind; /**< enum ucx_am_kind */
@@ -71,20 +71,20 @@ struct ucx_am {
 };
 _Static_assert(sizeof(struct ucx_am) == 24, "wire");
 
-/** A UCP tag: the receiving endpoint's slot, above the 48 bits of the layer above, which
- *  are combined (exclusive or) with the random part of the endpoint's id. That part is a
- *  secret of the pair: it travels over their link and in the pair's own messages. Any
+/** A UCP tag has the receiving endpoint's slot above the 48 bits of the layer above,
+ *  which are combined (exclusive or) with the random part of the endpoint's id. The
+ *  random part is a secret of the pair: only the pair's link and messages carry it. Any
  *  member of the job can send to any slot, and UCX does not report the sender. But a tag
- *  of another sender meets a posted receive once in 2^48 messages, and decodes to an
- *  arbitrary number. */
+ *  of another sender meets a given posted receive once in 2^48 messages, and otherwise
+ *  decodes to an arbitrary number. */
 #define UCX_TAG_BITS 48u
 #define UCX_TAG_MASK (((uint64_t)1 << UCX_TAG_BITS) - 1)
-/** A bulk without a receive was sent by the endpoint's peer if its number is so near to
- *  the newest that was posted for the peer. Another sender hits that range once in 2^31
- *  messages. */
+/** A bulk without a receive was sent by the endpoint's peer if its number is less than
+ *  this away from the newest that was posted for the peer. Another sender hits that range
+ *  once in 2^31 messages. */
 #define UCX_TAG_NEAR ((uint64_t)1 << 16)
-/** The tag of HELLO, which names its endpoint in its header. No endpoint has this
- *  slot. */
+/** The tag of HELLO, which carries the receiving endpoint's id in its header. No endpoint
+ *  has the slot of this tag. */
 #define UCX_HELLO_TAG UINT64_MAX
 
 /** Return the random part of an endpoint's id. */
