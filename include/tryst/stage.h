@@ -145,7 +145,8 @@ typedef struct tryst_optimizer {
 
 typedef struct tryst_stage tryst_stage;
 
-/** Shapes and sizes of a stage, fixed when it was opened. Per micro-batch. */
+/** Shapes and sizes of a stage, fixed when it was opened. Counts and bytes of buffers are
+ *  per micro-batch. */
 typedef struct tryst_stage_info {
     size_t struct_size;
     tryst_layers layers;

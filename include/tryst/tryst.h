@@ -24,11 +24,11 @@
  *  - Three verbs give objects back: `_close` an object that was opened (loaded, parsed,
  *    generated, fitted), `_release` a handle that operations may still use (operations,
  *    keys, registrations: the last user frees), `_free` memory. NULL is allowed in each.
- *  - Calls are thread-safe. A call blocks only if the list below names it; all others
- *    return at once, whatever peers, fabrics, drivers and other threads do meanwhile. A
- *    fabric, or the driver of a device, may take minutes to start: a thread of the
- *    library starts it, and operations that need it wait (a start of more than a second
- *    is one log line).
+ *  - Calls are thread-safe, unless their comment restricts threads. A call blocks only if
+ *    the list below names it; all others return at once, whatever peers, fabrics, drivers
+ *    and other threads do meanwhile. A fabric, or the driver of a device, may take
+ *    minutes to start: a thread of the library starts it, and operations that need it
+ *    wait (a start of more than a second is one log line).
  *
  *      call                        blocks until                     at most
  *      tryst_group_open            all ranks have come              its timeout_ns
@@ -63,8 +63,8 @@
  *    (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
  *    thread of the library acknowledges received tensors while the rank is outside the
  *    library (TRYST_ACK_DELAY=0: none). Callbacks run only inside progress, wait or the
- *    background thread, once per operation, under no lock; they may submit, cancel and
- *    release, but not wait.
+ *    background thread, once per operation, and one at a time for a context. They may
+ *    submit, cancel and release, but not wait.
  *  - The library owns no signal, prints nothing to stdout and never exits. No write of
  *    the library raises SIGPIPE. The library of a fabric or driver may install signal
  *    handlers while it loads, in a thread of Tryst, after the first contact with a peer.
