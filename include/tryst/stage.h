@@ -233,7 +233,7 @@ typedef struct tryst_parameter {
     int32_t layer; /**< layer of the model; -1 embedding, `layers` final norm and head */
     int32_t rank;  /**< 1 or 2 dimensions */
     uint64_t shape[2]; /**< row-major; a weight is [out, in] */
-    tryst_dtype dtype; /**< F32 */
+    tryst_dtype dtype; /**< F32; F64 with TRYST_PRECISION_F64 */
     int32_t reserved;
     uint64_t count; /**< elements */
     /** Newest version; NULL in tryst_model_parameter_visit. For a stage in device memory
@@ -340,8 +340,8 @@ typedef struct tryst_stage_params {
 typedef struct tryst_stage_memory {
     size_t struct_size;
     uint64_t weights_bytes;   /**< all versions, and the fp32 masters beside bf16 ones */
-    uint64_t gradients_bytes; /**< gradients, in fp32 */
-    uint64_t moments_bytes;   /**< the optimiser's moments, in fp32 */
+    uint64_t gradients_bytes; /**< gradients, in fp32 (TRYST_PRECISION_F64: fp64) */
+    uint64_t moments_bytes;   /**< the optimiser's moments, of the same type */
     uint64_t scratch_bytes;   /**< one layer's backward, and the products' workspaces */
     uint64_t total_bytes;     /**< sum of the above: what open allocates, in one piece */
     /** Memory that the caller provides for each micro-batch in flight: `saved`; and
