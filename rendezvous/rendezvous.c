@@ -245,7 +245,6 @@ static void close_settle(struct scope *scope)
     scope->close_op = NULL;
 }
 
-/* Close endpoints, finish peers, free scopes: nothing else is walking them now. */
 void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;

@@ -131,8 +131,8 @@ static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
 static void candidate_leave(struct peer *peer)
 {
     assert(peer->life < PEER_GIVING_UP);
-    peer->endpoint.state =
-        PEER_EP_REFUSED; /* from OPENING, or READY before the first frame */
+    /* from OPENING, STARTING, or READY before the first frame */
+    peer->endpoint.state = PEER_EP_REFUSED;
     list_remove(&peer->out.flush_node);
     peer->rdv->reap = true;
 }
@@ -405,7 +405,6 @@ static void candidate_next(struct peer *peer)
         peer->endpoint.state = PEER_EP_NONE;
 }
 
-/* Close what must be closed, and open what follows, at the end of the pass. */
 void peer_ep_reap(struct peer *peer)
 {
     if (peer->endpoint.state == PEER_EP_CLOSING) {

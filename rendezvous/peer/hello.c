@@ -52,7 +52,6 @@ static bool is_proved(struct peer *peer, const struct link_hello *hello)
     return rank_proof_equal(proof, hello->proof);
 }
 
-/* Return the peer that a HELLO identifies, or NULL with the reason in `*wrong_p`. */
 struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
                          size_t bytes, const char **wrong_p)
 {

@@ -73,7 +73,6 @@ static void pidfd_ready(struct poller_source *source, uint32_t events)
     peer_suspect(peer, SUSPICION_DIED);
 }
 
-/* Watch the peer's process, where the kernel allows it. */
 void pidfd_open_peer(struct peer *peer, int32_t pid)
 {
     const struct roster *roster = &peer->rdv->group->roster;
@@ -100,7 +99,6 @@ void pidfd_close_peer(struct peer *peer)
 
 /* ---- how a link ends --------------------------------------------------------------- */
 
-/* Read frames that have already arrived, before a death is acted on. */
 void peer_last_frames_read(struct peer *peer)
 {
     for (int i = 0; i < LAST_PASSES && peer->endpoint.ep && peer->life <= PEER_LEFT; i++)
@@ -154,7 +152,6 @@ void peer_link_refused(struct peer *peer, const char *text)
         peer_tree_join(peer->rdv); /* the parent's parent may have the report */
 }
 
-/* Give up a living peer, because one of the two processes lacks what a link needs. */
 void peer_link_short(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
@@ -165,8 +162,6 @@ void peer_link_short(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/* Restart the grace of refused links: the link to the parent, which reports leaves, has
- * just come up. */
 void peer_refused_again(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->group->met, node, after) {
@@ -257,8 +252,8 @@ static void suspicion_holds(struct peer *peer)
     char text[PEER_TEXT_MAX];
     switch ((enum suspicion_reason)peer->liveness.suspicion.reason) {
     case SUSPICION_REFUSED:
-        memcpy(text, peer->liveness.gone_text,
-               sizeof text); /* peer_link_refused left it there */
+        /* the reason, as kept by peer_link_refused */
+        memcpy(text, peer->liveness.gone_text, sizeof text);
         if (peer->link.met)
             peer_link_gone(peer, text);
         else

@@ -21,9 +21,11 @@ static inline bool peer_is_refused(const struct peer *peer)
 /** Give up a peer because its link has closed: it has left, or died.
  *  `text` describes the link's end. */
 void peer_link_gone(struct peer *peer, const char *text);
-/** Suspect a peer to which no connection comes about. */
+/** Suspect a peer to which no connection comes about. `text`, the reason, is kept for the
+ *  report. */
 void peer_link_refused(struct peer *peer, const char *text);
-/** Give up a living peer, because one of the two processes lacks what a link needs. */
+/** Give up a living peer, because one of the two processes lacks what a link needs
+ *  (memory, a descriptor). `text` names it. */
 void peer_link_short(struct peer *peer, const char *text);
 /** Restart the grace of refused links: from now on the parent in the control tree can
  *  report ranks that have left. */

@@ -130,8 +130,8 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     if (!expected)
         LOG_WARN(rdv->log, "%s; its operations fail", peer->liveness.gone_text);
     peer_gave_up_send(peer);
-    rdv->reap =
-        true; /* the endpoint is closed at the end of the pass, outside its events */
+    /* The endpoint is closed at the end of the pass, outside its events. */
+    rdv->reap = true;
     peer_show(peer);
 }
 

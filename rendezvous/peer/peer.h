@@ -153,7 +153,7 @@ struct peer_out {
     uint32_t pauses_sent; /**< rdv->pauses as of the newest frame sent */
     /** Flags for each frame's header: lane.path.slice_bytes as of the newest DONE. */
     uint8_t slice_flags;
-    /* this rank's sends */
+    /* This rank's sends: */
     /** Large sends in state POSTED: their WANT has not come. */
     struct urgent_queue posted_sends;
     /** Small sends in state POSTED: they lack eager credit or a WANT. */
@@ -217,7 +217,7 @@ struct peer_in {
     uint64_t *closed_steps;
     /** closed_count is at most REQUESTS_MAX; at 0 a large array is freed. */
     uint32_t closed_count, closed_capacity;
-    /* posted slices */
+    /* Posted slices: */
     /** Receives with a slice to post that wait for a free slot. */
     struct urgent_queue slots_waiting;
     /** The transport, or the pool, had no room for a slice: each pass tries again. */

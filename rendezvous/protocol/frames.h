@@ -15,9 +15,9 @@ enum { ACK_MAX = 32 };
 
 /** Queue records (enum op_records) of `op` for its peer. */
 void records_queue(tryst_op *op, unsigned records);
-/** Mark the peer for the next idle pass. Acknowledgements, BLOCKED and ASK leave with any
- *  frame, and at the latest in an idle pass, when this thread leaves the engine, or at a
- *  tick. */
+/** Mark the peer for peer_idle: in the next idle pass, when a thread leaves the engine
+ *  (acknowledgements alone may then wait for TRYST_ACK_DELAY), or when the timers run.
+ *  Acknowledgements also leave with any frame before that. */
 void peer_idle_later(struct peer *peer);
 /** Queue the acknowledgements, BLOCKED and ASK that wait for an idle pass. */
 void peer_idle(struct peer *peer);
@@ -42,7 +42,8 @@ void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
                       int32_t origin_rank);
 /** Queue the WANTs of small receives that have not been announced. */
 void peer_announce(struct peer *peer);
-/** Build and send frames while there are records and credit. Returns the number of
+/** Post slices and announce receives that have waited, then build and send frames while
+ *  records and credit, or a header that is due, are left. Returns the number of
  *  frames. */
 int peer_flush(struct peer *peer);
 /** True if records are queued for the peer that belong to no pending operation. */

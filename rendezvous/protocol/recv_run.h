@@ -76,8 +76,9 @@ struct recv_run {
 tryst_status recv_run_open(tryst_op *op);
 /** Free the run: none of its slices is posted. */
 void recv_run_close(tryst_op *op);
-/** Post as many slices as there is room for. True if a slice that the sender has ready is
- *  not posted: no slot is free, or the transport has no room. */
+/** Post as many slices as there is room for. True if the next slice is ready at the
+ *  sender but not posted: no slot or share of the rail's window is free, or the transport
+ *  has no room. */
 bool recv_run_post(tryst_op *op, struct recv_run *run);
 /** Count the first `slices_announced` slices as ready at the sender, and their posted
  *  slots in slots_ready. */

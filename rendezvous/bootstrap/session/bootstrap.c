@@ -272,8 +272,8 @@ static tryst_status name_check(const struct bootstrap *bootstrap, const char *ke
                                char name_p[BOOTSTRAP_WIRE_KEY_BYTES], struct err *err)
 {
     char padded[BOOTSTRAP_WIRE_KEY_BYTES] = "";
-    memcpy(padded, key,
-           strnlen(key, sizeof padded)); /* a full name is too long: refused */
+    /* A key that fills `padded` has no terminator there, and is refused. */
+    memcpy(padded, key, strnlen(key, sizeof padded));
     if (!bootstrap_name_decode(padded, name_p))
         return err_set(
             err, TRYST_E_INVALID,
