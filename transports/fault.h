@@ -2,10 +2,11 @@
 /** @file fault.h
  *  A transport that wraps another one and injects faults.
  *
- *  Idea: the real transport's rail is the inner rail of a rail here. The wrapper keeps
- *  the contract of transport.h (each bulk is done once, `closed` comes last, no event
- *  from inside a call), and only the network misbehaves. So each error path above can be
- *  tested over the real transport, repeatably.
+ *  Idea: the real transport's rail is the inner rail of a rail here. Except under the
+ *  script's `stuck`, the wrapper keeps the contract of transport.h (each bulk is done
+ *  once, `closed` comes last, no event from inside a call), and only the network
+ *  misbehaves. So each error path above can be tested over the real transport,
+ *  repeatably.
  */
 #ifndef TRYST_TRANSPORTS_FAULT_H
 #define TRYST_TRANSPORTS_FAULT_H

@@ -8,9 +8,10 @@
  *  seconds beside the host program, which may install handlers in that time: the guard
  *  keeps those. A handler is foreign if its code lies in an object that was loaded after
  *  signal_guard_begin, or in a fabric's library.
- *  Invariant: after signal_guard_end a disposition is a fabric's only if it was before;
- *  this thread's mask and its alternate stack are as before. Used around dlopen and
- *  around calls that may start threads. Inline, because modules link no library of Tryst.
+ *  Invariant: after signal_guard_end a disposition is a fabric's only if it was a
+ *  fabric's before; this thread's mask and its alternate stack are as before. Used around
+ *  dlopen and around calls that may start threads. Inline, because modules link no
+ *  library of Tryst.
  */
 #ifndef TRYST_TRANSPORTS_SIGNAL_GUARD_H
 #define TRYST_TRANSPORTS_SIGNAL_GUARD_H
@@ -22,7 +23,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SIGNAL_GUARD_COUNT = 65 }; /* Linux: signals 1..64 */
+enum { SIGNAL_GUARD_COUNT = 65 }; /**< Linux has signals 1..64 */
 
 struct signal_guard {
     struct sigaction actions[SIGNAL_GUARD_COUNT];

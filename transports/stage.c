@@ -12,8 +12,8 @@
  *                └── failed, not wanted, lane closed ──▶ done (never sent)
  *   receive:  at the rail ──▶ copying ──▶ done
  *
- * Invariant: lane->busy counts the items that were taken and are not done; an item holds
- * its slot all that time.
+ * Invariant: lane->busy counts the items that were taken and are not done, and the copies
+ * of the layer above. An item keeps its slot until it is done.
  */
 #include "transports/stage.h"
 
@@ -32,7 +32,7 @@ struct stage_item {
     struct endpoint *ep; /* not used once the lane is closed */
     struct slot *slot;   /* NULL: the rail moves the bulk by itself */
     struct copy copy;
-    struct list_node node; /* lane->sends, stage->items */
+    struct list_node node; /* in lane->sends, stage->unslotted or stage->items */
     tryst_status status; /* status of the copy; TRYST_IN_PROGRESS while it is under way */
     bool at_rail;
 };
@@ -192,7 +192,8 @@ static void item_copy(struct stage_item *item, enum copy_way way,
     copies_start(&item->stage->copies, &item->copy);
 }
 
-/* Copy a send into a slot. TRYST_AGAIN: none is free. */
+/* Copy a send into a slot. TRYST_AGAIN: other sends hold all slots. TRYST_OK: the send is
+ * in lane->sends, being copied or failed for want of memory. */
 static tryst_status send_stage(struct stage_item *item)
 {
     struct stage *stage = item->stage;
@@ -216,8 +217,8 @@ static tryst_status send_stage(struct stage_item *item)
     return TRYST_OK;
 }
 
-/* Complete a send that the rail took directly; one that it refuses goes through a
- * slot. */
+/* Complete a send that the rail took directly. If the rail refuses it only now, send it
+ * through a slot. */
 static void direct_done(struct bulk *inner, tryst_status status, size_t bytes)
 {
     struct stage_item *item = container_of(inner, struct stage_item, inner);

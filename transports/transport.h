@@ -165,12 +165,13 @@ struct ep_params {
     /** pidfd of the peer's process, readable once the peer has died; -1: none. The layer
      *  above opened it before reading anything from the peer, and keeps it. */
     int peer_pidfd;
-    /** Session cookie: the first bytes of every connection that the transport makes. */
+    /** Cookie of the session: the transport's messages carry it, and a message without it
+     *  is not from a rank of the session. */
     uint64_t cookie;
-    /** This side's nonce: the transport may publish it where only the means under test
-     *  can read it (same_host is only a hint). */
+    /** This side's nonce. To verify a way to read the peer's memory (same_host is only a
+     *  hint), the transport puts it where only that way can find it. */
     uint64_t nonce;
-    uint64_t peer_nonce; /**< the value that a read of the peer must find */
+    uint64_t peer_nonce; /**< value that a read of the peer's memory must find */
 };
 
 /** Base of every transport's rail (its first member). */

@@ -3,8 +3,8 @@
  * The driver's functions, resolved when the module is first used.
  *
  * Idea: the module links nothing of CUDA, so the file loads on any machine. libcuda.so.1
- * is opened at first use, and each function is resolved in the version that the code was
- * written against (cuGetProcAddress, CUDA 12 and newer; before that by its symbol).
+ * is opened at first use, and each function is resolved in the version for which this
+ * code was written: by cuGetProcAddress (CUDA 12 and newer), else by its symbol.
  * Invariant: cuda_driver is written before cuda_driver_open first returns TRYST_OK, and
  * only read afterwards.
  */

@@ -70,13 +70,13 @@ tryst_status cuda_stream_wait(int32_t device, void *stream, void *event)
 
 /*
  * A stream waits for a word by the driver's own wait (cuStreamWaitValue32) where the
- * device takes it, else by a kernel of one thread that polls the word and sleeps 1 us in
- * between. The kernel is PTX text, which the driver compiles for the device at hand. A
- * host function cannot wait instead: the driver calls those from one thread for all
- * streams, so a waiting one stops them all.
+ * device supports it, else by a kernel of one thread that polls the word and sleeps 1 us
+ * in between. The kernel is PTX text, which the driver compiles for the actual device. A
+ * host function cannot wait instead: the driver calls the host functions of all streams
+ * from one thread, so one that waits stops all streams.
  *
- * Both compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. Both read with
- * acquire at system scope, so work behind the wait in the stream sees all that was
+ * Wait and kernel compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. They
+ * read with acquire at system scope, so work behind them in the stream sees all that was
  * written before the word.
  */
 

@@ -3,8 +3,8 @@
  * The part of a module that ucx and ofi share (fabric_base.h): opening and closing,
  * states, the head of connect messages, and reports.
  *
- * Invariant: `failed`, or `ready`, is reported once, from progress, and never after
- * ep_close.
+ * Invariant: `ready` and `failed` are each reported at most once, from progress, and
+ * never after ep_close.
  */
 #include "fabric_base.h"
 

@@ -17,7 +17,7 @@ enum type {
     NUMBER,      /* digits */
     TIME,        /* microseconds, up to 10 s */
     SHARE,       /* 0 to 1 */
-    SHARE_BELOW, /* 0 to below 1: with AGAIN at every call nothing would ever happen */
+    SHARE_BELOW, /* 0 to below 1: with AGAIN at every call no call would succeed */
     TYPES
 };
 

@@ -5,8 +5,8 @@
  * One idea: regions lie in an array sorted by address, each with the highest end of all
  * regions up to it. So the region that covers some bytes is found by bisection even where
  * regions overlap.
- * Invariant: under the lock, region[i].data never decreases and reach[i] is the maximum
- * of data + bytes over regions 0..i.
+ * Invariant: under the lock, entries are sorted by mem->data, and entries[i].reach is the
+ * highest end (data + bytes) of entries 0..i.
  */
 #include "transports/memory/memory.h"
 

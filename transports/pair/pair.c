@@ -162,7 +162,8 @@ void pair_refused(struct pair_ep *ep, const char *text)
 static void grant_revoke(struct pair_ep *ep)
 {
     /* seq_cst read-modify-write: later writes to the buffers cannot come before it.
-     * Partner: the reader's read-modify-write of this word after each copy. */
+     * Partners: the reader's read-modify-writes of this word (shm_read_confirm,
+     * reading_begin). */
     if (ep->mine)
         atomic_fetch_or(&ep->mine->grant, PAIR_REVOKED);
 }

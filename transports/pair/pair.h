@@ -101,7 +101,7 @@ struct pair_ops {
     /** Choose the best working mechanism to send `bulk`, and fill in its op's where and
      *  region. PAIR_MECH_NONE: this device memory cannot be sent. */
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
-    /** Drop `mech` from the choices: the peer cannot use it at all. */
+    /** Handle PAIR_ANSWER_DENIED: drop `mech` from the choices (shm), or fail (self). */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
     /** Read `bytes` bytes at op->moved of the peer's offer into the receive's buffer. */
     enum pair_copy (*copy)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
@@ -130,7 +130,7 @@ struct pair_rail {
     bool armed;           /**< `asleep` may be set in some area */
     uint64_t *frame;      /**< the frame being delivered, out of the peer's reach */
     uint64_t *frame_out;  /**< the frame being built: behind `frame` in the same memory */
-    struct copies copies; /**< into device memory */
+    struct copies copies; /**< copies into device memory */
     struct slots slots;
     struct list jobs; /**< free jobs */
 };
@@ -198,7 +198,8 @@ static inline uint8_t *pair_target(struct bulk *bulk)
 tryst_status pair_rail_open(const struct rail_params *params,
                             const struct transport_ops *transport,
                             const struct pair_ops *ops, struct rail **rail_p);
-void pair_rail_close(struct rail *base); /* frees the rail */
+/** Close and free the rail. */
+void pair_rail_close(struct rail *base);
 
 /** Open an endpoint in state OPENING, with a step due. TRYST_OK, TRYST_E_NOMEM. */
 tryst_status pair_ep_open(struct rail *base, const struct ep_params *params,

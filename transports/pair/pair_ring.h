@@ -63,7 +63,7 @@ struct ring_entry {
     uint32_t kind;  /**< enum pair_kind */
 };
 
-/** Lines that ring_tx_prefetch fetches ahead: an 8-byte message takes as many. */
+/** Number of lines that ring_tx_prefetch fetches: those of an 8-byte message. */
 enum { PAIR_LINES_AHEAD = 2 };
 
 enum ring_answer { RING_NO = 0, RING_YES = 1, RING_BAD = 2 };
@@ -87,7 +87,7 @@ static inline _Atomic uint64_t *ring_word(uint8_t *data, uint64_t offset)
  *  reader could have stored this value. */
 static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
 {
-    /* acquire: pairs with the reader's store in ring_rx_give; see above. */
+    /* acquire: pairs with the reader's store in ring_rx_next; see above. */
     uint64_t tail = atomic_load_explicit(tx->tail, memory_order_acquire);
     if (tail - tx->tail_seen > tx->head - tx->tail_seen || tail % 8 != 0)
         return RING_BAD;

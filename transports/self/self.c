@@ -37,7 +37,7 @@ enum self_type { SELF_HELLO = 1, SELF_ANSWER = 2 };
 
 struct self_message {
     uint32_t type;
-    uint32_t status; /* TRYST_OK: the initiator has made, the responder has the area */
+    uint32_t status; /* HELLO: result of making the area; ANSWER: of claiming it */
     uint64_t cookie;
     uint64_t nonce;  /* nonce of the message's sender */
     uint64_t number; /* SELF_HELLO: number of the area */

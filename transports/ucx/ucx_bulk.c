@@ -4,9 +4,9 @@
  *
  * Idea: the receiver's tag names one posted receive, so tag matching never searches.
  * Completed bulks are put on the rail's list and reported from progress.
- * Invariant: ep->active holds what UCX may still read or write, and sends_active +
- * recvs_active count it. An endpoint is freed only when both are zero and all was
- * reported.
+ * Invariant: ep->active has the bulks that UCX may still read or write, and sends_active
+ * + recvs_active is their number. An endpoint is freed only when both are zero and every
+ * bulk was reported.
  */
 #include "ucx_bulk.h"
 
@@ -164,8 +164,8 @@ tryst_status ucx_bulk_send(struct endpoint *base, struct bulk *bulk)
     return started(ep, bulk, request, bulk->bytes);
 }
 
-/* Cancel a receive. UCX calls recv_completed from inside the cancel when the receive is
- * unmatched; a matched one goes on and completes by itself. Sends cannot be withdrawn. */
+/* Cancel a receive. If it is unmatched, UCX calls its callback from inside the cancel; a
+ * matched receive goes on and completes by itself. Sends cannot be withdrawn. */
 static void request_cancel(struct ucx_ep *ep, struct ucx_bulk *bulk)
 {
     if (bulk->request && !bulk->fabric.is_send)

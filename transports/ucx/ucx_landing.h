@@ -7,7 +7,8 @@
 #include "ucx_private.h"
 
 tryst_status ucx_landings_open(struct ucx_rail *rail);
-void ucx_landings_close(struct ucx_rail *rail); /* after the worker is closed */
+/** Free all landings, after the worker was closed. */
+void ucx_landings_close(struct ucx_rail *rail);
 /** Get a landing for a receive of `bulk`. NULL: out of memory. */
 struct ucx_landing *ucx_landing_get(struct ucx_rail *rail, struct ucx_bulk *bulk);
 void ucx_landing_put(struct ucx_landing *landing);

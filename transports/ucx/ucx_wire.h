@@ -34,8 +34,8 @@
 #include "transports/fabric/fabric_base.h"
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
-/** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate;
- *  4: HELLO is a tagged message; 5: tags hold the pair's secret. */
+/** Changes: 3: the sizes of segments over TCP and in shared memory, which UCX does not
+ *  negotiate; 4: HELLO is a tagged message; 5: tags hold the pair's secret. */
 #define UCX_WIRE_VERSION 5u
 #define UCX_AM_ID        1u
 /** The largest worker address that is accepted: UCX's own are some hundred bytes per
@@ -66,7 +66,8 @@ struct ucx_am {
     /** Id of the receiving endpoint: its slot in the low 16 bits, the rest random. */
     uint64_t ep_id;
     uint32_t kind; /**< enum ucx_am_kind */
-    /** Number of the frame, from 0: an active message lane is ordered; this proves it. */
+    /** Number of the frame, from 0. UCX keeps the order of one lane; the number proves
+     *  it. */
     uint32_t sequence;
 };
 _Static_assert(sizeof(struct ucx_am) == 24, "wire");
