@@ -89,8 +89,8 @@ void rendezvous_clock_due(struct rendezvous *rdv);
  *  except acknowledgements that are delayed for a reply. Call it before the lock is
  *  released. */
 void rendezvous_settle(struct rendezvous *rdv);
-/** Send the delayed acknowledgements. With the lock. False: none were delayed for a
- *  while; stop until the next ack_timer_call. */
+/** Send the delayed acknowledgements; called with the lock. False: none were delayed for
+ *  a while, so the timer stops until the next ack_timer_call. */
 bool rendezvous_ack_timer(struct rendezvous *rdv);
 /** Prepare the caller's sleep on the poller: announce small receives, send what is
  *  queued, arm the rails. Returns TRYST_OK (sleep), TRYST_AGAIN (make a pass first), or

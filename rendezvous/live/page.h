@@ -45,7 +45,7 @@ struct live {
     live_word *places[LIVE_OPS_MAX]; /**< free records: the first `places_count` */
     uint32_t places_count;
     uint8_t waits;         /**< enum tryst_live_wait, as on the page */
-    const void *waits_for; /**< operation that the thread waits for; only compared */
+    const void *waits_for; /**< operation that the thread waits for; only an address */
     uint32_t peers_count;
     struct tryst_live_header *header;
     char *page; /**< the header's address, to count in bytes */

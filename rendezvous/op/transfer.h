@@ -85,7 +85,7 @@ struct pace {
     uint64_t link_bytes_per_s;    /**< the rate of this link in the graph */
     double scale;                 /**< estimated rate over planned rate */
     double tokens;                /**< bytes that may start; negative: debt */
-    double least_tokens;          /**< the next slice starts at this many tokens */
+    double least_tokens;          /**< the next slice waits for this many tokens */
     uint64_t tokens_ns;   /**< the time at which `tokens` was computed; 0: never */
     uint32_t random;      /**< state of a random generator */
     uint32_t learning;    /**< round trips left until the base is known */

@@ -139,7 +139,8 @@ static bool note_is_for(const struct abort_note *note, const struct peer *peer)
            (!note->late || peer_tree_neighbours(group, group->roster.rank, peer->rank));
 }
 
-/* True if the link is up and has sent all earlier messages. */
+/* True if the link is up and has sent all earlier messages, and the peer is not being
+ * given up. */
 static bool link_has_room(const struct peer *peer)
 {
     return peer->link.link && peer->link.state == PEER_LINK_UP &&

@@ -2,9 +2,9 @@
 /*
  * Connections that other ranks have opened to this one, until HELLO shows their rank.
  *
- * Invariants: when both ranks connect at once, the lower rank's connection stays. A
- * connection that does not stay is read until the peer closes it, since LEAVE may come on
- * it.
+ * Invariants: when both ranks connect at once, the lower rank's connection stays. The
+ * lower rank reads the other connection until the peer closes it, since LEAVE may come
+ * there.
  */
 #include "accept.h"
 
@@ -80,7 +80,9 @@ static void link_farewell(struct peer *peer, struct link *link)
     link_close(link);
 }
 
-/* Take an accepted link as the peer's, unless this rank's own connection stays. */
+/* Take an accepted link as the peer's, unless this rank has left or given the peer up, or
+ * the peer has a link already. If this rank's own connection stays, the accepted link is
+ * read on. */
 static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;

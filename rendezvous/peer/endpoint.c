@@ -421,7 +421,7 @@ void peer_ep_reap(struct peer *peer)
 }
 
 /* Wait for LEAVE before giving the peer up, if the link is up: LEAVE travels on another
- * connection and may come a moment after the path breaks. The tick decides. */
+ * connection and may come shortly after the path breaks. The tick decides. */
 void peer_ep_lost(struct peer *peer, const char *text)
 {
     const char *what = text ? text : "was lost: a message did not get through";

@@ -253,7 +253,8 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     }
 }
 
-/* Go on to the next address; false if all were dialled or the peer was met. */
+/* Go on to the next TCP address. False: all were dialled, the peer was met, or the Unix
+ * socket is used. */
 static bool peer_address_next(struct peer *peer)
 {
     struct link_address address;

@@ -59,7 +59,7 @@ struct link_heartbeat {
 
 struct link_abort {
     uint64_t step;
-    uint64_t time_ns; /**< wall clock of the origin: the earliest cause wins */
+    uint64_t time_ns; /**< wall clock of the origin; the earliest cause counts */
     int32_t status;
     int32_t origin_rank;
     uint32_t text_bytes; /**< bytes of the text that follows, without a terminator */

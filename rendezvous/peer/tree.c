@@ -29,8 +29,8 @@ static bool is_alive(const struct tryst_group *group, int rank)
                 : !group_has_left(group, rank);
 }
 
-/* Return the nearest living ancestor of `rank` in a binary tree; for a child of a dead
- * root, the lowest living rank. -1: none. */
+/* Return the nearest living ancestor of `rank` in a binary tree; without one, the lowest
+ * living rank below `rank`; -1: none. */
 int peer_tree_parent(const struct tryst_group *group, int rank)
 {
     for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {

@@ -31,8 +31,8 @@
 #include "rendezvous/protocol/outcome/shape.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
-/* Deferred receives that are announced again at each tick: their producer may have
- * closed the step. */
+/* The most deferred receives that are announced again at each tick: their producer may
+ * have closed the step. */
 enum { REANNOUNCED = 16 };
 
 /* ---- ends -------------------------------------------------------------------------- */
@@ -93,8 +93,8 @@ static void recv_settle(tryst_op *op)
         recv_finish(op, op_fail_cause(op));
 }
 
-/* True if the answer has the status ABORTED, but the ABORT message with the cause has
- * not come yet. */
+/* True if the answer has the status ABORTED and the step is open here, but the ABORT
+ * message with the cause has not come yet. */
 static bool cause_is_coming(const tryst_op *op, tryst_status status)
 {
     return status == TRYST_E_ABORTED && op->scope->abort_status == TRYST_OK &&

@@ -11,7 +11,7 @@
 /** Submit a receive: give it its number, then the DATA that has come, or announce it. */
 void consumer_submit(tryst_op *op);
 /** Assign ids to waiting receives within the WANT quota, post their first slices and
- *  queue their WANTs. The endpoint is ready. */
+ *  queue their WANTs. Call it only while the endpoint is ready. */
 void consumer_announce(struct peer *peer);
 /** Continue a held receive: its device is ready for it, or has failed with `status`. */
 void consumer_released(tryst_op *op, tryst_status status);

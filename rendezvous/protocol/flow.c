@@ -319,9 +319,8 @@ void flow_fail(struct flow *flow, struct cause cause, const char *text)
         op_fail_from(flow->op, cause, text);
 }
 
-/* End the flow of an operation. If the operation was failing, but ended well since its
- * bytes were in flight, the flow ends with the failure: `arrived` or `take` was not
- * called for these bytes. */
+/* End the flow of an operation. If the operation was failing, but all its bytes came, the
+ * flow ends with the failure: `arrived` or `take` was not called for the last of them. */
 void flow_op_ended(tryst_op *op)
 {
     struct flow *flow = op->flow;

@@ -34,7 +34,8 @@ void flow_op_ended(tryst_op *op);
 
 /** Copy the flow's ready count to the transfer: the send has met its WANT. */
 void flow_matched(tryst_op *op);
-/** True if more slices of the send are ready than posted: its OFFER is still needed. */
+/** True if the OFFER of the send is still needed: more slices are ready than posted, or
+ *  the send has no WANT. */
 bool flow_offer_is_due(const tryst_op *op);
 /** Note that the transport no longer reads slice `index` of the send. */
 void flow_slice_sent(tryst_op *op, uint32_t index);

@@ -19,7 +19,7 @@
 #include "rendezvous/bootstrap/session/bootstrap_auth.h"
 #include "transports/signal_guard.h"
 
-/* the name of PMIx 3 to 5 */
+/* PMIx 3 to 5 */
 #define LIBRARY "libpmix.so.2"
 #define KEY     "tryst"
 /* Time between two requests for what rank 0 has not published yet. */

@@ -306,7 +306,8 @@ static tryst_status exchange_waited(struct exchange *exchange, tryst_status stat
     return err_set(exchange->err, status, "cannot wait for rank 0: %s", strerror(errno));
 }
 
-/* Send until all is sent, or a reply begins. */
+/* Send the request until all of it is sent, or a reply begins to arrive. TRYST_OK also if
+ * the connection has ended: the server's last message is read next. */
 static tryst_status exchange_send(struct exchange *exchange)
 {
     int fd = exchange->client->fd;
@@ -317,7 +318,7 @@ static tryst_status exchange_send(struct exchange *exchange)
                                 true)
                   : 0;
         if (moved < 0)
-            return TRYST_OK; /* the server's last message is still to be read */
+            return TRYST_OK;
         exchange->out[exchange->out_part].data =
             (const char *)exchange->out[exchange->out_part].data + moved;
         exchange->out[exchange->out_part].bytes -= (size_t)moved;
