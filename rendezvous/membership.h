@@ -15,7 +15,7 @@ struct rendezvous;
 struct tryst_group;
 
 /** Open the group in the engine: take `group` (roster filled in), make room for its
- *  peers, and connect to the control tree. */
+ *  peers, and connect to the control tree. TRYST_OK or TRYST_E_NOMEM. */
 tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
                                    struct err *err);
 /** Leave the group, in this order, with rendezvous_progress (and the poller) between the

@@ -49,8 +49,8 @@ struct rendezvous_params {
      *  another thread, and rendezvous_rails_opened follows (a call before that may return
      *  an error). Else `text` (TRANSPORT_TEXT_MAX) receives the reason of a failure. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
-    /** Take the progress lock if it is free, and release it, for submissions. Any thread.
-     *  NULL: submissions are always queued. */
+    /** Take the progress lock for a submission if the lock is free (true: taken), and
+     *  release it. Any thread. NULL: submissions are always queued. */
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
     /** Have another thread call rendezvous_ack_timer every TRYST_ACK_DELAY, until that

@@ -18,7 +18,8 @@ struct bootstrap_client {
     char server[BOOTSTRAP_ADDRESS_MAX]; /**< rank 0's address, for messages */
 };
 
-/** Connect to `params->address` and prove the token. */
+/** Connect to `params->address` and prove the token. Errors are those of
+ *  bootstrap_open. */
 tryst_status bootstrap_client_open(struct bootstrap_client *client,
                                    const struct bootstrap_params *params,
                                    const struct bootstrap_wait *wait, struct err *err);
