@@ -116,7 +116,8 @@ struct rail_events {
     void (*frame)(struct endpoint *ep, const void *data, size_t bytes);
     /** Connecting ended: TRYST_OK, or TRYST_E_UNREACHABLE (try the next transport).
      *  `text` describes how bulk moves, or the reason. Both ends of a pair get the same
-     *  outcome, unless the link closes before both have it. */
+     *  outcome, unless one end fails, or the link closes, when the other is ready
+     *  already: the ready end then gets `failed`, or loses its link. */
     void (*ready)(struct endpoint *ep, tryst_status status, const char *text);
     /** The data path died (a fabric error, a protocol violation). Called at most once. */
     void (*failed)(struct endpoint *ep, tryst_status status, const char *text);

@@ -74,7 +74,7 @@ void fabric_rail_free(struct fabric_rail *rail);
 /** Register source.fd with the poller, if the rail has a descriptor
  *  (transport_ops.rail_attach). */
 tryst_status fabric_rail_attach(struct rail *rail);
-/** Remove the descriptor from the poller and forget it, before the fabric closes it. */
+/** Remove the descriptor from the poller, and forget it: source.fd becomes -1. */
 void fabric_rail_unwatch(struct fabric_rail *rail);
 
 void fabric_rail_log(const struct fabric_rail *rail, tryst_log_level level,

@@ -125,7 +125,9 @@ struct pair_rail {
     const struct pair_ops *ops;
     const struct tryst_host *host;
     struct list eps;
-    struct list reads;    /**< receives being read, most urgent first */
+    /** Receives being read, most urgent first; those that waited for a region come
+     *  last. */
+    struct list reads;
     uint64_t ring_bytes;  /**< per direction, as configured */
     bool armed;           /**< `asleep` may be set in some area */
     uint64_t *frame;      /**< the frame being delivered, out of the peer's reach */

@@ -14,9 +14,9 @@
  *                                                 RETRY, DENIED: cannot; use the ring
  *     FIRST{tag, bytes, data} PIECE…  ─ ring ─▶   copy out; no answer needed
  *
- * Invariant: each bulk taken is in exactly one place. A send: finished, jobs or slot[]. A
- * receive: finished, posted[], waiting, rail->reads (most urgent first), `incoming`, or a
- * job that copies (pair_device.c).
+ * Invariant: each bulk that was taken is in exactly one place. A send: finished, jobs or
+ * slot[]. A receive: finished, posted[], waiting, rail->reads, `incoming`, or a job that
+ * copies (pair_device.c).
  */
 #include "pair_bulk.h"
 

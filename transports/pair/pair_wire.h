@@ -33,7 +33,7 @@
 #define PAIR_VERSION      2u
 #define PAIR_LINE_BYTES   64
 #define PAIR_HEADER_BYTES 4096u
-#define PAIR_SLOTS        64u /**< most offers per direction: bits of one word */
+#define PAIR_SLOTS        64u /**< most offers per direction (bits of one word) */
 
 /** Largest frame. The ring must hold one beside a quarter that is read but not yet given
  *  back. */

@@ -8,7 +8,7 @@
 tryst_status shm_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p);
 void shm_mem_unregister(struct rail *base, void *handle);
 /** Get the region of `bulk`, and announce it to this peer unless that was done before.
- *  NULL: the peer cannot map or import the memory. */
+ *  NULL: the peer cannot map or import the memory, or announcing it failed. */
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
 /** Handle a REGION or DEVICE message. */
 void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd);
