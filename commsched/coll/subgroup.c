@@ -167,16 +167,16 @@ void tryst_subgroup_close(tryst_subgroup *subgroup)
 
 int tryst_subgroup_rank(const tryst_subgroup *subgroup)
 {
-    return (int)subgroup->rank;
+    return subgroup ? (int)subgroup->rank : -1;
 }
 
 int tryst_subgroup_size(const tryst_subgroup *subgroup)
 {
-    return (int)subgroup->count;
+    return subgroup ? (int)subgroup->count : -1;
 }
 
 int tryst_subgroup_member(const tryst_subgroup *subgroup, int number)
 {
-    return number >= 0 && (uint32_t)number < subgroup->count ? subgroup->members[number]
-                                                             : -1;
+    bool given = subgroup && number >= 0 && (uint32_t)number < subgroup->count;
+    return given ? subgroup->members[number] : -1;
 }

@@ -11,4 +11,8 @@
 #define refuse(status, ...) \
     ((void)tryst_last_error_set((status), __VA_ARGS__), (tryst_status)(status))
 
+/** Refuse a call to do `what` because its argument `name` is NULL. */
+#define refuse_null(what, name) \
+    refuse(TRYST_E_INVALID, "cannot %s: %s is NULL", what, name)
+
 #endif

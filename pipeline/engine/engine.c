@@ -191,6 +191,9 @@ static tryst_status last_error_set(const tryst_engine *engine)
 
 tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)
 {
+    if (!engine) {
+        return refuse_null("run a step", "engine");
+    }
     if (engine->failed != TRYST_OK) {
         return last_error_set(engine);
     }
@@ -217,6 +220,9 @@ tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss
 
 tryst_status tryst_engine_finish(tryst_engine *engine)
 {
+    if (!engine) {
+        return refuse_null("finish the steps", "engine");
+    }
     for (int i = 0; i < 2 && engine->failed == TRYST_OK; i++) {
         /* the older scope first */
         engine_frame_finish(engine,
@@ -231,7 +237,10 @@ tryst_status tryst_engine_finish(tryst_engine *engine)
 
 void tryst_engine_abort(tryst_engine *engine, tryst_status status, const char *reason)
 {
-    engine_fail(engine, status, "%s", reason);
+    if (!engine) {
+        return;
+    }
+    engine_fail(engine, status, "%s", reason ? reason : tryst_status_str(status));
     engine_abandon(engine);
 }
 
@@ -271,11 +280,15 @@ tryst_status tryst_engine_stats_get(const tryst_engine *engine,
 
 void tryst_engine_stats_reset(tryst_engine *engine)
 {
-    engine->stats = (tryst_engine_stats){0};
+    if (engine) {
+        engine->stats = (tryst_engine_stats){0};
+    }
 }
 
 const tryst_span *tryst_engine_spans(const tryst_engine *engine, size_t *count_p)
 {
-    *count_p = engine ? engine->spans_count : 0;
+    if (count_p) {
+        *count_p = engine ? engine->spans_count : 0;
+    }
     return engine ? engine->spans : NULL;
 }

@@ -90,6 +90,9 @@ tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
 uint64_t tryst_data_offset(const tryst_data *data, uint64_t step, uint64_t microbatch,
                            int32_t row)
 {
+    if (!data) {
+        return 0;
+    }
     /* The complement, so that windows and initial weights of one seed are independent. */
     uint64_t stream = random_stream(~data->seed, step, microbatch);
     return random_below(random_at(stream, (uint64_t)row),

@@ -160,7 +160,7 @@ static tryst_status run_forward(struct replay_run *r, const tryst_action *action
     tryst_stage_work work = cell_work(r, action);
     work.output = output;
     status = finished(r, stage->ops->forward(stage, &work));
-    if (info->is_last) {
+    if (status == TRYST_OK && info->is_last) {
         r->losses[action->microbatch] = *r->memory.loss;
     }
     return status;

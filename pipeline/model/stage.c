@@ -83,6 +83,9 @@ static tryst_status model_parse(const char *text, tryst_model *model)
 tryst_status tryst_model_parse(const char *text, tryst_model *model)
 {
     tryst_model own;
+    if (!text || !model) {
+        return refuse_null("read a model", text ? "model" : "text");
+    }
     tryst_status status = params_read(&own, sizeof(own), model, "tryst_model");
     if (status == TRYST_OK) {
         status = model_parse(text, &own);
@@ -118,9 +121,9 @@ static int model_is_too_large(const tryst_model *model)
 {
     double rows = (double)model->microbatch_size * model->seq;
     double wide = 4.0 * model->hidden;
-    return rows * wide >= INT32_MAX || wide * model->hidden >= INT32_MAX ||
-           rows * model->vocabulary >= INT32_MAX ||
-           (double)model->seq * model->seq >= INT32_MAX;
+    return rows * wide > INT32_MAX || wide * model->hidden > INT32_MAX ||
+           rows * model->vocabulary > INT32_MAX ||
+           (double)model->seq * model->seq > INT32_MAX;
 }
 
 static tryst_status model_check(const tryst_model *model)

@@ -45,6 +45,9 @@ static int weights_copy_one(void *arg, const tryst_parameter *parameter)
 
 tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
 {
+    if (!stage || !weights) {
+        return refuse_null("copy the weights", stage ? "weights" : "stage");
+    }
     struct weights_copy copy = {.next = weights};
     int stopped = stage->ops->parameter_visit(stage, weights_copy_one, &copy);
     if (stopped == 0) {
@@ -53,10 +56,10 @@ tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
     if (stopped == COPY_REFUSED) {
         return TRYST_E_UNSUPPORTED;
     }
-    const char *said = stage->ops->error ? stage->ops->error(stage) : "";
+    const char *said = stage->ops->error ? stage->ops->error(stage) : NULL;
     tryst_status status = (tryst_status)stopped;
     return refuse(status, "cannot copy the weights: %s",
-                  *said ? said : tryst_status_str(status));
+                  said && *said ? said : tryst_status_str(status));
 }
 
 int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,

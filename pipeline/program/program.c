@@ -29,6 +29,8 @@ static bool action_has_microbatch(tryst_action_kind kind)
 
 const char *tryst_action_format(const tryst_action *action, char *text_p, size_t capacity)
 {
+    if (!action)
+        return "";
     struct text out = text_begin(text_p, capacity);
     text_add(&out, "%d%s", action->stage, tryst_action_kind_name(action->kind));
     if (action_has_microbatch(action->kind)) {
@@ -119,6 +121,9 @@ static tryst_status refuse_action(const tryst_program *program, int rank,
 tryst_status tryst_program_append(tryst_program *program, int rank,
                                   const tryst_action *action)
 {
+    if (!program || !action) {
+        return refuse_null("append to the program", program ? "action" : "program");
+    }
     if (rank < 0 || rank >= program->ranks_count || !action_in_range(program, action)) {
         return refuse_action(program, rank, action);
     }
@@ -173,12 +178,11 @@ int tryst_program_microbatches(const tryst_program *program)
 const tryst_action *tryst_program_actions(const tryst_program *program, int rank,
                                           size_t *count_p)
 {
-    if (!program || rank < 0 || rank >= program->ranks_count) {
-        *count_p = 0;
-        return NULL;
+    bool given = program && rank >= 0 && rank < program->ranks_count;
+    if (count_p) {
+        *count_p = given ? program->lists[rank].count : 0;
     }
-    *count_p = program->lists[rank].count;
-    return program->lists[rank].actions;
+    return given ? program->lists[rank].actions : NULL;
 }
 
 int tryst_program_rank_of(const tryst_program *program, int stage)

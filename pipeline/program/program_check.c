@@ -353,6 +353,9 @@ tryst_status tryst_program_check(const tryst_program *program,
     static tryst_status (*const passes[])(struct check *) = {
         check_placing, check_counting, check_dry_run, check_versions};
     struct check state = {.program = program, .peaks = peaks};
+    if (!program) {
+        return refuse_null("check a program", "program");
+    }
     tryst_status status =
         params_read(&state.params, sizeof state.params, params, "tryst_check_params");
     if (status == TRYST_OK) {

@@ -404,6 +404,9 @@ static void save_row(FILE *stream, const struct program_list *list, bool synchro
 
 tryst_status tryst_program_save_csv(const tryst_program *program, const char *path)
 {
+    if (!program || !path) {
+        return refuse_null("save a program", program ? "path" : "program");
+    }
     bool synchronous = program_is_synchronous(program);
     FILE *stream = file_open(path, "we");
     if (!stream) {

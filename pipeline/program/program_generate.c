@@ -110,6 +110,9 @@ static tryst_status refuse_unknown(const char *name)
 tryst_status tryst_program_generate(const char *schedule, int ranks_count,
                                     int microbatches_count, tryst_program **program_p)
 {
+    if (!schedule || !program_p) {
+        return refuse_null("generate a program", schedule ? "program_p" : "schedule");
+    }
     const struct generator *found = generator_find(schedule);
     if (!found) {
         return refuse_unknown(schedule);

@@ -77,6 +77,9 @@ static void halves_main(struct harness_rank *rank)
     CHECK_EQ(tryst_subgroup_size(mine), 3);
     CHECK_EQ(tryst_subgroup_member(mine, tryst_subgroup_rank(mine)), rank->rank);
     CHECK_EQ(tryst_subgroup_member(mine, 3), -1);
+    CHECK_EQ(tryst_subgroup_rank(NULL), -1);
+    CHECK_EQ(tryst_subgroup_size(NULL), -1);
+    CHECK_EQ(tryst_subgroup_member(NULL, 0), -1);
     for (uint64_t id = 1; id <= STEPS; id++) {
         uint64_t count = id % 3 ? id : LARGE;
         tryst_step *step = harness_step(rank, id);

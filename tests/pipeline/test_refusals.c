@@ -365,6 +365,38 @@ static int teardown(void **state)
     return 0;
 }
 
+/* A NULL handle, and a NULL argument that a call needs: the rule of tryst.h. */
+static void test_nulls(void **state)
+{
+    const tryst_action action = {TRYST_ACTION_FORWARD, 0, 0, 0};
+    tryst_program *program = NULL;
+    tryst_model model = {.struct_size = sizeof model};
+    size_t count = 7;
+    float weight;
+    (void)state;
+    INVALID(tryst_program_append(NULL, 0, &action), "program is NULL");
+    INVALID(tryst_program_append(at.program, 0, NULL), "action is NULL");
+    INVALID(tryst_program_generate(NULL, 1, 1, &program), "schedule is NULL");
+    INVALID(tryst_program_generate("gpipe", 1, 1, NULL), "program_p is NULL");
+    INVALID(tryst_program_save_csv(NULL, "/dev/null"), "program is NULL");
+    INVALID(tryst_program_save_csv(at.program, NULL), "path is NULL");
+    INVALID(tryst_program_check(NULL, NULL, NULL), "program is NULL");
+    INVALID(tryst_engine_step(NULL, 0, NULL), "engine is NULL");
+    INVALID(tryst_engine_finish(NULL), "engine is NULL");
+    INVALID(tryst_stage_weights_copy(NULL, &weight), "stage is NULL");
+    INVALID(tryst_stage_weights_copy(at.stage, NULL), "weights is NULL");
+    INVALID(tryst_model_parse(NULL, &model), "text is NULL");
+    INVALID(tryst_model_parse("gpt", NULL), "model is NULL");
+    assert_string_equal(tryst_action_format(NULL, NULL, 0), "");
+    assert_null(tryst_program_actions(NULL, 0, &count));
+    assert_int_equal(count, 0);
+    assert_null(tryst_program_actions(NULL, 0, NULL));
+    assert_null(tryst_engine_spans(NULL, NULL));
+    assert_int_equal(tryst_data_offset(NULL, 0, 0, 0), 0);
+    tryst_engine_stats_reset(NULL);
+    tryst_engine_abort(NULL, TRYST_E_ABORTED, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_stages),     cmocka_unit_test(test_works),
         cmocka_unit_test(test_data),       cmocka_unit_test(test_weights),
         cmocka_unit_test(test_replay),     cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_nulls),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

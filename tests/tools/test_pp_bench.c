@@ -60,6 +60,8 @@ static void test_refuses(void **state)
         {"--device reference --precision fp8", "must be bf16, fp32 or tf32"},
         {"--recompute", "the host's stages keep their activations"},
         {"--device-memory 40X", "must be bytes, as 40G"},
+        {"--device-memory 1G", "--device-memory: is a limit of a device"},
+        {"--fault swap:0", "with :STEP, 1 or more"},
         {"--device cuda --model sleep:1,1", "stages that sleep need none"},
         {"--json /nonexistent/x.json", "/nonexistent/x.json: cannot write"},
         {"--timeline /nonexistent/x.svg", "/nonexistent/x.svg: cannot write"},

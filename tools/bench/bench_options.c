@@ -104,13 +104,14 @@ static bool read_fault(const char *value, void *to)
             strncmp(faults[i].name, value, name_bytes) == 0) {
             options->fault = faults[i].fault;
             if (!value[name_bytes] ||
-                tool_number_parse(value + name_bytes + 1, 0, UINT64_MAX,
+                tool_number_parse(value + name_bytes + 1, 1, UINT64_MAX,
                                   &options->fault_step)) {
                 return true;
             }
         }
     }
-    return refuse("--fault %s: must be swap, stale or drop, or one of them with :STEP",
+    return refuse("--fault %s: must be swap, stale or drop, or one of them with :STEP, "
+                  "1 or more",
                   value);
 }
 
@@ -345,6 +346,9 @@ static bool check_device(const struct bench_options *options)
         return refuse(
             "--recompute: the host's stages keep their activations; add --device "
             "cuda or --device reference");
+    }
+    if (device->memory == TRYST_MEMORY_HOST && device->memory_bytes_max) {
+        return refuse("--device-memory: is a limit of a device; add --device cuda");
     }
     if (!on_host && options->model.kind == TRYST_MODEL_SLEEP) {
         return refuse("--device: stages that sleep need none; leave it out");
