@@ -238,8 +238,8 @@ static void link_message(void *arg, struct link *link, uint8_t type, const void 
         early_keep(peer, data, bytes, fd);
     else if (fd >= 0)
         close(fd);
-    if (type == MESSAGE_LEAVE)
-        peer->left = true;
+    peer->greeted |= type == MESSAGE_HELLO;
+    peer->left |= type == MESSAGE_LEAVE;
 }
 
 static void link_closed(void *arg, struct link *link, tryst_status status,
@@ -272,6 +272,8 @@ static void guest_message(void *arg, struct link *link, uint8_t type, const void
     ctx->peers[rank].pidfd = guest->pidfd;
     link_events_set(link, &peer_events, &ctx->peers[rank]);
     link_fds_take(link);
+    CONF_EQUAL(ctx, link_send(link, MESSAGE_HELLO, &ctx->rank, sizeof ctx->rank, -1),
+               TRYST_OK);
     free(guest);
 }
 
@@ -295,6 +297,7 @@ static void link_accepted(void *arg, struct link *link)
     link_events_set(link, &guest_events, guest);
 }
 
+/* Connect the link and wait for HELLO from the peer, which takes no descriptor before. */
 static void link_call(struct conf_peer *peer)
 {
     struct conf_ctx *ctx = peer->ctx;
@@ -308,6 +311,7 @@ static void link_call(struct conf_peer *peer)
     CONF_EQUAL(ctx,
                link_send(peer->link, MESSAGE_HELLO, &ctx->rank, sizeof ctx->rank, -1),
                TRYST_OK);
+    CONF_WAIT(ctx, peer->greeted || peer->link_closed);
 }
 
 struct conf_peer *conf_link(struct conf_ctx *ctx, int rank)

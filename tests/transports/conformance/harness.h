@@ -65,6 +65,7 @@ struct conf_peer {
     struct endpoint *ep;
     struct conf_early *early, **early_end; /**< connect messages before ep_open */
     bool ready_called, ready, failed, closed, closing;
+    bool greeted;     /**< HELLO of the peer has come, where this rank connected */
     bool left;        /**< the peer reported that it closes its endpoint */
     bool link_closed; /**< the link is closed */
     bool may_fail;    /**< the peer may die or be attacked: events->failed is allowed */
