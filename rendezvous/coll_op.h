@@ -35,8 +35,9 @@ tryst_key *name_key(const char *name);
  *  TRYST_E_NOMEM, with a text for tryst_last_error. Any thread. */
 tryst_status coll_op_open(tryst_step *step, tryst_key *label,
                           const tryst_op_params *params, void *coll, tryst_op **op_p);
-/** Submit the operation: `run` is called in the progress domain, now or later.
- *  `detached`: the caller keeps no handle. Any thread. */
+/** Submit the operation: `run` is called under the progress lock, perhaps before this
+ *  returns. `detached`: the caller keeps no handle, and its reference is dropped. Any
+ *  thread. */
 void coll_op_submit(tryst_op *op, bool detached,
                     void (*run)(struct rendezvous *rdv, struct submission *submission));
 /** Put the operation into its scope, as the first act of its `run`. `tie` orders it among

@@ -151,7 +151,7 @@ struct rail_params {
     bool own_shm_allowed;
 };
 
-/** The peer's properties when an endpoint is opened. */
+/** Parameters of transport_ops.ep_open. */
 struct ep_params {
     void *arg; /**< goes to ep->arg */
     int32_t peer_rank;

@@ -159,7 +159,8 @@ static void scale_follow(struct pace *pace, uint64_t now_ns, double own_ns)
         pace->scale = smaller(larger(scale, SCALE_MIN), SCALE_MAX);
 }
 
-/* End the measurement: the timed slice has been acknowledged. */
+/* Record the round trip of the timed slice, which has been acknowledged: update the base,
+ * the queue and the scale. */
 static void trip_record(struct pace *pace, uint64_t now_ns)
 {
     double own_ns = link_ns(pace, pace->timed_bytes);

@@ -90,10 +90,11 @@ TRYST_API tryst_status tryst_pool_free(tryst_pool *pool, void *data);
 TRYST_API tryst_status tryst_pool_free_after(tryst_pool *pool, void *stream, void *data);
 
 /** Note that work queued in `stream` so far reads or writes a piece that is out. Until
- *  that work is done, tryst_pool_test returns TRYST_IN_PROGRESS and, once the piece is
- *  given back (by either call), no other request gets it. Call this for each stream that
- *  uses the piece.
- *  Returns: TRYST_OK, TRYST_E_INVALID (not a piece of this pool, or not out; a pool
+ *  that work is done, tryst_pool_test returns TRYST_IN_PROGRESS. Once the piece is given
+ *  back (by either call), only tryst_pool_alloc_on for this stream may get it before
+ *  that, if no other stream's work is pending. Call this for each stream that uses the
+ *  piece. Returns: TRYST_OK, TRYST_E_INVALID (not a piece of this pool, or not out; a
+ *  pool
  *           without a device) */
 TRYST_API tryst_status tryst_pool_use(tryst_pool *pool, void *stream, void *data);
 /** Test whether a piece that is out can be read now, by the host or by any stream.

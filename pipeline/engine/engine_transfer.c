@@ -125,8 +125,8 @@ static uint64_t note_span(tryst_engine *engine, const struct engine_transfer *se
     return end_ns;
 }
 
-/* Poll one operation. Once it has ended, record its span, and drop the buffer of a
- * send. */
+/* Poll one operation. Once it has succeeded, record its span, release it, and drop the
+ * buffer of a send. Returns its failure, which the engine then reports. */
 static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *self,
                                   bool sends)
 {

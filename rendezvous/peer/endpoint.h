@@ -26,9 +26,10 @@ void peer_ep_open_send(struct peer *peer);
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns);
 /** Give up a living peer for which no candidate works. */
 void peer_ep_unreached(struct peer *peer);
-/** Give up the peer because its data path broke, unless LEAVE or the end of its link
- *  comes first; at once if the link is not up. `text`, the reason, is read after
- *  "rank 3 "; NULL: not known. */
+/** Give up the peer because its data path broke: after a grace (SUSPICION_LOST), so that
+ *  LEAVE or the end of its link may give a better reason; at once if the link is not up.
+ *  No effect if the peer is being given up or the next candidate follows. `text`, the
+ *  reason, is read after "rank 3 "; NULL: not known. */
 void peer_ep_lost(struct peer *peer, const char *text);
 /** Close the endpoint, open the next candidate, or finish giving up, at the end of a
  *  pass. */

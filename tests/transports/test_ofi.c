@@ -261,7 +261,7 @@ static void bad_connect_messages(void **state)
     (void)state;
     connect_changed(0, 'X', 0, "not a connect message");
     connect_changed(4, 9, 0, "not a connect message");
-    connect_changed(16, 'X', 0, "set FI_PROVIDER alike");
+    connect_changed(16, 'X', 0, "set FI_PROVIDER to one value");
     connect_changed(0, 'T', 60, "a connect message of");
 }
 

@@ -197,7 +197,7 @@ static bool environment_add_number(struct environment *environment, const char *
     return environment_add(environment, name, text);
 }
 
-/* True if the variable of another launcher, or of the user's shell, must not reach the
+/* True if `item`, inherited from the user's shell or another launcher, must not reach the
  * ranks. */
 static bool is_replaced(const char *item)
 {

@@ -302,7 +302,7 @@ static void table_head(const struct perf_rank *rank)
     char background[32];
     tryst_group_peer(rank->group, 1 - rank->rank, &info);
     perf_bytes_text(rank->options->background_bytes, background, sizeof background);
-    printf("tryst-perf preempt over %s%s%s: urgent tensors each %" PRIu64
+    printf("tryst-perf preempt over %s%s%s: urgent tensors every %" PRIu64
            " ms, background of %s%s\n",
            info.transport, *info.mechanism ? ", " : "", info.mechanism,
            rank->options->every_ms, background,

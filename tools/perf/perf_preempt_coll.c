@@ -426,7 +426,7 @@ static void head_print(const struct preempt *preempt, const struct figure *figur
     printf("# background: %s of all-reduces of priority %d under way, %d at a time%s\n",
            background, LOW_PRIORITY, OUTSTANDING,
            options->fifo ? "; first come, first served" : "");
-    printf("# urgent: an all-reduce of priority 0 each %" PRIu64
+    printf("# urgent: an all-reduce of priority 0 every %" PRIu64
            " ms; the slowest rank counts\n",
            options->every_ms);
     printf("# bound: alone + windows at each hop of the longest path / the host's rate, "

@@ -7,11 +7,13 @@
  * whatever the graph.
  *
  *   layers  if links join a level (hops from the nearest rank) with the next, or
- *           neighbours in a row: star, racks, fat tree. Wires run between two rows.
+ *           neighbours in a row: star, racks, fat tree. Wires run between two rows, or
+ *           between two neighbours in a row.
  *   grid    if the nodes, numbered by rows, are joined only along rows and columns: a
  *           torus. Longer wires are arcs above the row or left of the column.
- *   circle  any other graph. A wire between two nodes of the circle bends towards the
- *           centre, so it passes no box.
+ *   circle  any other graph. A wire is straight where it passes no box: to the next
+ *           node, or on a circle with room between its nodes. Else it bends towards the
+ *           centre.
  *
  * In grid and circle a node with one neighbour is a leaf of that neighbour, its hub:
  * below the hub or outside of the circle.

@@ -75,7 +75,8 @@ static void peer_address_insert(struct ofi_ep *ep, const struct ofi_connect *hea
     if (strncmp(head->provider, provider, sizeof head->provider) != 0) {
         fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE,
                        "libfabric's providers differ, %.31s here and %.31s there: set "
-                       "FI_PROVIDER alike, or use one version",
+                       "FI_PROVIDER to one value on all ranks, or install one version of "
+                       "libfabric",
                        provider, head->provider);
         return;
     }

@@ -132,9 +132,9 @@ static ucs_status_t devices_set(ucp_config_t *config, const char *interface_name
     return ucp_config_modify(config, "NET_DEVICES", list);
 }
 
-/* Apply a setting. UCX 1.13 has TCP's settings under their bare names ("PUT_ENABLE"),
- * newer versions under the name of the variable. Each version takes the other's name for
- * a setting of a transport that is absent, and ignores it. */
+/* Apply a setting; TCP's under both of its names. UCX 1.13 has "PUT_ENABLE", newer
+ * versions "TCP_PUT_ENABLE"; each version ignores the other name as a setting of a
+ * transport that is not loaded. */
 static ucs_status_t setting_apply(ucp_config_t *config, const struct setting *setting,
                                   const char **name_p)
 {
