@@ -87,6 +87,24 @@ static int32_t answer_status(uint8_t type)
     return fails ? TRYST_E_CANCELED : TRYST_OK;
 }
 
+/* Make an answer to the operation `id`, or, with ALLOC, which answers do not have, to the
+ * last WANT. */
+static size_t answer_make(const struct play *play, const struct record_header *header,
+                          uint64_t id, uint32_t upto, uint8_t *record)
+{
+    bool of_want = header->flags & RECORD_ALLOC && play->want_id;
+    const struct record_header own = {.type = header->type,
+                                      .flags = header->flags,
+                                      .status = answer_status(header->type)};
+    const struct record_answer answer = {.header = own,
+                                         .id = of_want ? play->want_id : id,
+                                         .upto = upto,
+                                         .posted = upto + 2,
+                                         .origin_rank = 1};
+    memcpy(record, &answer, sizeof answer);
+    return sizeof answer;
+}
+
 /* Make the struct of a record for `op`, and choose whether its key and payload follow. */
 static size_t record_make(struct play *play, const tryst_op *op, uint8_t type,
                           uint8_t *record, bool *named_p, size_t *payload_p)
@@ -151,18 +169,7 @@ static size_t record_make(struct play *play, const tryst_op *op, uint8_t type,
         *named_p = named;
         return sizeof offer;
     }
-    bool of_want = flags & RECORD_ALLOC && play->want_id; /* answers have no ALLOC */
-    const struct record_header answer_header = {
-        .type = type, .flags = header.flags, .status = answer_status(type)};
-    const struct record_answer answer = {.header = answer_header,
-                                         .id = of_want ? play->want_id
-                                               : named ? other
-                                                       : id,
-                                         .upto = upto,
-                                         .posted = upto + 2,
-                                         .origin_rank = 1};
-    memcpy(record, &answer, sizeof answer);
-    return sizeof answer;
+    return answer_make(play, &header, named ? other : id, upto, record);
 }
 
 static size_t padded(size_t bytes)

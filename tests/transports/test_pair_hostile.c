@@ -422,77 +422,78 @@ static int segment_make(const struct hello *row)
     }
 #define SIZE (PAIR_HEADER_BYTES + 2 * 8192)
 
+static const struct hello accept_rows[] = {
+    {"unsealed", GOOD, true, false, SIZE, PAIR_MAGIC, "not sealed"},
+    {"small", GOOD, true, true, SIZE - 1, PAIR_MAGIC, "smaller than announced"},
+    {"no descriptor", GOOD, false, false, 0, 0, "lacks its segment"},
+    {"no segment", GOOD, true, true, SIZE, 1234, "not a segment of Tryst"},
+    {"cookie",
+     {.type = SHM_ACCEPT, .version = SHM_VERSION, .cookie = 78, .nonce = 0x2222},
+     true,
+     true,
+     SIZE,
+     PAIR_MAGIC,
+     "wrong cookie"},
+    {"nonce",
+     {.type = SHM_ACCEPT, .version = SHM_VERSION, .cookie = 77, .nonce = 0x2223},
+     true,
+     true,
+     SIZE,
+     PAIR_MAGIC,
+     "wrong cookie or nonce"},
+    {"version",
+     {.type = SHM_ACCEPT, .version = 9, .cookie = 77, .nonce = 0x2222},
+     true,
+     true,
+     SIZE,
+     PAIR_MAGIC,
+     "another version"},
+    {"ring size",
+     {.type = SHM_ACCEPT,
+      .version = SHM_VERSION,
+      .cookie = 77,
+      .nonce = 0x2222,
+      .bytes = UINT64_MAX & ~UINT64_C(63)},
+     true,
+     true,
+     SIZE,
+     PAIR_MAGIC,
+     "lacks its segment"},
+    {"a ring above this rank's own",
+     {.type = SHM_ACCEPT,
+      .version = SHM_VERSION,
+      .cookie = 77,
+      .nonce = 0x2222,
+      .bytes = UINT64_C(1) << 30},
+     true,
+     true,
+     PAIR_HEADER_BYTES + (UINT64_C(2) << 30),
+     PAIR_MAGIC,
+     "larger than this rank's"},
+    {"turn",
+     {.type = SHM_CONFIRM, .version = SHM_VERSION, .cookie = 77, .nonce = 0x2222},
+     true,
+     true,
+     SIZE,
+     PAIR_MAGIC,
+     "out of turn"},
+};
+
 static void test_hostile_accept(void **state)
 {
-    static const struct hello rows[] = {
-        {"unsealed", GOOD, true, false, SIZE, PAIR_MAGIC, "not sealed"},
-        {"small", GOOD, true, true, SIZE - 1, PAIR_MAGIC, "smaller than announced"},
-        {"no descriptor", GOOD, false, false, 0, 0, "lacks its segment"},
-        {"no segment", GOOD, true, true, SIZE, 1234, "not a segment of Tryst"},
-        {"cookie",
-         {.type = SHM_ACCEPT, .version = SHM_VERSION, .cookie = 78, .nonce = 0x2222},
-         true,
-         true,
-         SIZE,
-         PAIR_MAGIC,
-         "wrong cookie"},
-        {"nonce",
-         {.type = SHM_ACCEPT, .version = SHM_VERSION, .cookie = 77, .nonce = 0x2223},
-         true,
-         true,
-         SIZE,
-         PAIR_MAGIC,
-         "wrong cookie or nonce"},
-        {"version",
-         {.type = SHM_ACCEPT, .version = 9, .cookie = 77, .nonce = 0x2222},
-         true,
-         true,
-         SIZE,
-         PAIR_MAGIC,
-         "another version"},
-        {"ring size",
-         {.type = SHM_ACCEPT,
-          .version = SHM_VERSION,
-          .cookie = 77,
-          .nonce = 0x2222,
-          .bytes = UINT64_MAX & ~UINT64_C(63)},
-         true,
-         true,
-         SIZE,
-         PAIR_MAGIC,
-         "lacks its segment"},
-        {"a ring above this rank's own",
-         {.type = SHM_ACCEPT,
-          .version = SHM_VERSION,
-          .cookie = 77,
-          .nonce = 0x2222,
-          .bytes = UINT64_C(1) << 30},
-         true,
-         true,
-         PAIR_HEADER_BYTES + (UINT64_C(2) << 30),
-         PAIR_MAGIC,
-         "larger than this rank's"},
-        {"turn",
-         {.type = SHM_CONFIRM, .version = SHM_VERSION, .cookie = 77, .nonce = 0x2222},
-         true,
-         true,
-         SIZE,
-         PAIR_MAGIC,
-         "out of turn"},
-    };
     (void)state;
     int descriptors = descriptors_open();
-    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (unsigned i = 0; i < sizeof accept_rows / sizeof accept_rows[0]; i++) {
         struct node a = {0}, b = {0};
         nodes_link(&a, &b, &transport_shm);
         assert_true(node_open(&a)); /* the initiator; of b, only the link is used */
         nodes_settle(&a, NULL, 2);  /* HELLO */
-        a.ops->ep_message(a.ep, &rows[i].message, sizeof rows[i].message,
-                          segment_make(&rows[i]));
+        a.ops->ep_message(a.ep, &accept_rows[i].message, sizeof accept_rows[i].message,
+                          segment_make(&accept_rows[i]));
         assert_true(nodes_until(&a, NULL, &a.ready, 1000));
         assert_int_equal(a.ready_status, TRYST_E_UNREACHABLE);
-        if (!strstr(a.text, rows[i].says))
-            fail_msg("%s: %s", rows[i].name, a.text);
+        if (!strstr(a.text, accept_rows[i].says))
+            fail_msg("%s: %s", accept_rows[i].name, a.text);
         node_close(&b);
         node_close(&a);
     }
