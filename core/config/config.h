@@ -68,8 +68,8 @@ void config_close(struct config *config);
 tryst_status config_set(struct config *config, const char *name, const char *value,
                         struct err *err);
 
-/** Return the value's text as it was set, secrets too; NULL for an unknown name. Valid
- *  until the value is set again or the config closed. */
+/** Return the text that the value was set from, secrets too; NULL for an unknown name.
+ *  Valid until the value is set again or the config closed. */
 const char *config_get_string(const struct config *config, const char *name);
 
 /** Read the value of any row but a STRING (TIME in ns, ENUM as index, INT in two's

@@ -46,7 +46,7 @@ TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
 TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step,
                                      uint64_t microbatch, int32_t row);
 
-/** Return the size of the file, in bytes, as it was at tryst_data_open. 0 for NULL. */
+/** Return the bytes that the file had at tryst_data_open. 0 for NULL. */
 TRYST_API uint64_t tryst_data_bytes(const tryst_data *data);
 
 /** Close the file. NULL is allowed. */

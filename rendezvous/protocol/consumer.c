@@ -172,7 +172,7 @@ static void recv_fail_late(tryst_op *op)
     if (op->state != OP_VOID)
         return;
     if (offered)
-        want_queue(op); /* its OFFER has come, and there is no second one */
+        want_queue(op); /* the peer sends one OFFER, and it has come */
     else if (op->scope->state == SCOPE_CLOSING)
         op_end(op); /* the close has already swept its operations */
 }

@@ -9,14 +9,7 @@ cd "${1:-$SOURCE}"
 here=$SOURCE/tests/build
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-folders=
-for folder in core include topology transports rendezvous commsched pipeline tools tests; do
-    [ ! -d $folder ] || folders="$folders $folder"
-done
-
-# shellcheck disable=SC2086 # a list of folders
-find -L $folders -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' \) |
-    grep -v '^tests/api/abi/' | LC_ALL=C sort >"$dir/files"
+sh "$here/sources.sh" | grep -v '^tests/api/abi/' >"$dir/files"
 [ -s "$dir/files" ] || { echo "dialect: no source found"; exit 1; }
 failed=0
 LC_ALL=C.UTF-8 xargs grep -nHE '^.{91}' <"$dir/files" >"$dir/long" || true

@@ -7,13 +7,7 @@ set -eu
 cd "${1:-$SOURCE}"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-folders=
-for folder in core include topology transports rendezvous commsched pipeline tools tests; do
-    [ ! -d $folder ] || folders="$folders $folder"
-done
-
-# shellcheck disable=SC2086 # a list of folders
-find -L $folders -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' \) >"$dir/files"
+sh "$SOURCE/tests/build/sources.sh" >"$dir/files"
 [ -s "$dir/files" ] || { echo "includes: no source found"; exit 1; }
 xargs grep -n '^ *# *include "' <"$dir/files" /dev/null >"$dir/includes" || true
 awk -v files="$dir/files" '

@@ -557,14 +557,44 @@ static int gather_alike(void *arg, const void *mine, void *all, size_t bytes)
     return 0;
 }
 
+/* Rank 0 of three sites; gather_alike supplies the parts of the other ranks. */
+struct alone {
+    struct alike alike;
+    struct bootstrap_params params;
+    struct roster roster;
+    struct config *config;
+    struct bootstrap *bootstrap;
+};
+
+static void alone_setup(struct alone *alone)
+{
+    static const struct sites sites = {
+        .count = 3, .ranks_each = 1, .mbit = {10000}, .mbit_last = 1000};
+    struct err err = ERR_INIT;
+    *alone = (struct alone){.alike = {.size = sites_ranks(&sites)}};
+    alone->params = (struct bootstrap_params){.size = alone->alike.size,
+                                              .listen_fd = -1,
+                                              .allgather = gather_alike,
+                                              .allgather_arg = &alone->alike,
+                                              .log = &quiet};
+    sites_roster(&sites, &alone->roster);
+    assert_int_equal(config_open_defaults(&alone->config), TRYST_OK);
+    assert_int_equal(bootstrap_open(&alone->params, &err, &alone->bootstrap), TRYST_OK);
+}
+
+static void alone_teardown(struct alone *alone)
+{
+    bootstrap_close(alone->bootstrap, NULL);
+    config_close(alone->config);
+    roster_close(&alone->roster);
+}
+
 /* Open the plan as rank 0 and close it. */
-static tryst_status alone_open(struct bootstrap *bootstrap,
-                               const struct bootstrap_params *params,
-                               const struct roster *roster, const struct config *config,
-                               struct err *err)
+static tryst_status alone_open(struct alone *alone, struct err *err)
 {
     struct group_plan *plan = NULL;
-    tryst_status status = group_plan_open(bootstrap, params, roster, config, err, &plan);
+    tryst_status status = group_plan_open(alone->bootstrap, &alone->params,
+                                          &alone->roster, alone->config, err, &plan);
     group_plan_close(plan);
     return status;
 }
@@ -573,29 +603,17 @@ static tryst_status alone_open(struct bootstrap *bootstrap,
  * worse). */
 static void no_memory(void **state)
 {
-    const struct sites sites = {
-        .count = 3, .ranks_each = 1, .mbit = {10000}, .mbit_last = 1000};
-    struct alike alike = {.size = sites_ranks(&sites)};
-    int failures = 0;
-    struct bootstrap_params params = {.size = alike.size,
-                                      .listen_fd = -1,
-                                      .allgather = gather_alike,
-                                      .allgather_arg = &alike,
-                                      .log = &quiet};
-    struct roster roster;
-    struct config *config;
-    struct bootstrap *bootstrap;
+    struct alone alone;
     struct err none = ERR_INIT;
+    int failures = 0;
     bool failed = true;
-    sites_roster(&sites, &roster);
-    assert_int_equal(config_open_defaults(&config), TRYST_OK);
-    assert_int_equal(bootstrap_open(&params, &none, &bootstrap), TRYST_OK);
-    assert_int_equal(alone_open(bootstrap, &params, &roster, config, &none), TRYST_OK);
+    alone_setup(&alone);
+    assert_int_equal(alone_open(&alone, &none), TRYST_OK);
     uint64_t live = alloc_live_count();
     for (uint64_t k = 1; failed; k += 1 + k / 16) {
         struct err err = ERR_INIT;
         alloc_fail_at(k);
-        tryst_status status = alone_open(bootstrap, &params, &roster, config, &err);
+        tryst_status status = alone_open(&alone, &err);
         failed = alloc_fail_off();
         assert_true(status == TRYST_OK ||
                     (failed && status == TRYST_E_NOMEM && err.text[0]));
@@ -604,39 +622,22 @@ static void no_memory(void **state)
     }
     print_message("%d openings failed\n", failures);
     assert_true(failures > 20);
-    bootstrap_close(bootstrap, NULL);
-    config_close(config);
-    roster_close(&roster);
+    alone_teardown(&alone);
 }
 
 /* A rank has the bytes of the plan and cannot decode them. The last round reports this
  * rank. */
 static void another_rank_cannot_decode(void **state)
 {
-    const struct sites sites = {
-        .count = 3, .ranks_each = 1, .mbit = {10000}, .mbit_last = 1000};
-    struct alike alike = {.size = sites_ranks(&sites)};
-    struct bootstrap_params params = {.size = alike.size,
-                                      .listen_fd = -1,
-                                      .allgather = gather_alike,
-                                      .allgather_arg = &alike,
-                                      .log = &quiet};
-    struct roster roster;
-    struct config *config;
-    struct bootstrap *bootstrap;
+    struct alone alone;
     struct err err = ERR_INIT;
-    sites_roster(&sites, &roster);
-    assert_int_equal(config_open_defaults(&config), TRYST_OK);
-    assert_int_equal(bootstrap_open(&params, &err, &bootstrap), TRYST_OK);
-    int before = alike.rounds;
-    assert_int_equal(alone_open(bootstrap, &params, &roster, config, &err), TRYST_OK);
-    alike.failing_round = 2 * alike.rounds - before;
-    assert_int_equal(alone_open(bootstrap, &params, &roster, config, &err),
-                     TRYST_E_GROUP);
+    alone_setup(&alone);
+    int before = alone.alike.rounds;
+    assert_int_equal(alone_open(&alone, &err), TRYST_OK);
+    alone.alike.failing_round = 2 * alone.alike.rounds - before;
+    assert_int_equal(alone_open(&alone, &err), TRYST_E_GROUP);
     assert_non_null(strstr(err.text, "rank 2 cannot decode the plan of rank 0"));
-    bootstrap_close(bootstrap, NULL);
-    config_close(config);
-    roster_close(&roster);
+    alone_teardown(&alone);
 }
 
 static int files_make(void **state)

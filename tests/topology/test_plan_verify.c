@@ -342,14 +342,21 @@ static void changed_plans_fail(void **state)
     }
 }
 
-/* Prices that sum to 1, one below 0 and one above 1: a bound at such prices is forged. */
-static void prices_out_of_range(void **state)
+/* Make a star of three ranks. */
+static struct graph *star_make(void)
 {
     struct graph *graph = graph_new(3, 1);
-    struct err err = ERR_INIT;
     for (uint32_t i = 0; i < 3; i++)
         wire_new(graph, i, 3, 1e8);
     assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+    return graph;
+}
+
+/* Prices that sum to 1, one below 0 and one above 1: a bound at such prices is forged. */
+static void prices_out_of_range(void **state)
+{
+    struct graph *graph = star_make();
+    struct err err = ERR_INIT;
     char *text = plan_json(graph, PLAN_ALLREDUCE, 0);
     json_t *root = json_loads(text, 0, NULL);
     json_t *links = json_object_get(root, "links"), *link;
@@ -380,11 +387,8 @@ static void parts_missing(void **state)
                                         "trees",
                                         "links",
                                         NULL};
-    struct graph *graph = graph_new(3, 1);
+    struct graph *graph = star_make();
     struct err err = ERR_INIT;
-    for (uint32_t i = 0; i < 3; i++)
-        wire_new(graph, i, 3, 1e8);
-    assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
     char *text = plan_json(graph, PLAN_ALLREDUCE, 0);
     json_t *root = json_loads(text, 0, NULL);
     for (int k = 0; names[k]; k++) {

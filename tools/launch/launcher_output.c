@@ -115,7 +115,7 @@ static bool takes_bytes(int fd)
 
 void sink_flush(struct sink *sink, uint64_t now_ns)
 {
-    /* while the sink is full, the pipe of the open line is not read: this is no pause */
+    /* a full sink stops reads of the open line's pipe, which must not count as a pause */
     if (sink->open && !sink_has_room(sink))
         sink->open->read_ns = now_ns;
     size_t done = 0, most = isatty(sink->fd) ? WRITE_BYTES_TERMINAL : WRITE_BYTES;

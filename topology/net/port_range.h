@@ -14,7 +14,7 @@ struct port_range {
 };
 
 /** Read a port from 1 to 65535 at `*text_p`, and move `*text_p` behind its digits.
- *  Returns false if there is no such port. */
+ *  Returns false if the digits are missing or out of range. */
 bool port_read(const char **text_p, uint16_t *port_p);
 
 /** Parse a range from 1 to 65535; "" is any port. TRYST_E_CONFIG with a message for any

@@ -27,7 +27,7 @@
 enum { INLINE_MAP_BYTES = 512, INLINE_READ_BYTES = 4096 };
 
 /* Fill in the region and the offset of the bulk, and announce the region to the peer.
- * False: there is no region that the peer can use. */
+ * False: no region of this rank can be read by the peer. */
 static bool region_choose(struct shm_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);

@@ -28,8 +28,8 @@ static bool peer_is_alive(const struct shm_ep *ep)
     struct pollfd poll_fd = {.fd = ep->pair.params.peer_pidfd, .events = POLLIN};
     if (poll_fd.fd < 0)
         return true; /* the link reports the peer's death */
-    /* A negative result is no fact about the peer: a signal to this program interrupts
-     * even a poll that does not wait. */
+    /* A negative result does not mean that the peer has died: a signal to this process
+     * interrupts even a poll that does not wait. */
     return poll(&poll_fd, 1, 0) <= 0;
 }
 

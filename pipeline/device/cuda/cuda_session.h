@@ -19,8 +19,8 @@ struct cuda_plan_key {
     uint8_t reserved[2];
 };
 
-/** What cuBLASLt computes besides the product: bias and GELU, the bias, or neither. Our
- *  kernels compute the rest. */
+/** What cuBLASLt computes besides the product: bias and GELU, the bias, or neither.
+ *  Kernels of this folder compute the rest. */
 enum cuda_fusion { CUDA_FUSED, CUDA_FUSED_BIAS, CUDA_UNFUSED };
 
 /** The descriptors and the algorithm for products of one shape. */

@@ -34,7 +34,7 @@ static inline bool wire_has_room(const struct wire_writer *writer, size_t bytes)
 }
 /* Parts of all encoders. */
 
-/** Reserve room for one record of `bytes`, and count it. NULL: there is no room. */
+/** Reserve room for one record of `bytes`, and count it. NULL: the frame is full. */
 static inline void *wire_reserve(struct wire_writer *writer, size_t bytes)
 {
     uint8_t *at = writer->at;
