@@ -74,6 +74,7 @@ static void op_raise(tryst_op *op, int32_t priority)
     bool spoke = op->flags & TRYST_OP_PRIORITY && !(op->flags & TRYST_OP_BACKGROUND);
     if (op->reported || op->kind == OP_STEP_CLOSE || (spoke && priority >= op->priority))
         return;
+    op->raised |= !(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND));
     op->flags = (op->flags | TRYST_OP_PRIORITY) & ~TRYST_OP_BACKGROUND;
     op->priority = priority;
     op->rdv->op_events->raise(op, rank);

@@ -631,7 +631,8 @@ TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 
 /** Raise `op` while it waits: from now on it counts as submitted with TRYST_OP_PRIORITY
  *  and `priority`, in the training class, if that is more urgent than its present
- *  urgency; it never becomes less urgent. Bytes already under way are not called back. A
+ *  urgency; it never becomes less urgent, so a raise to a priority above 0 has no effect
+ *  where neither end has set an urgency. Bytes already under way are not called back. A
  *  call at the sender is local; after a call at the receiver a record informs the sender,
  *  and the more urgent of both ends wins. No effect on an operation that is complete, or
  *  on the close of a step.

@@ -163,6 +163,7 @@ struct tryst_op {
     bool took_data;    /**< receive: DONE answers DATA `number`, not slices */
     bool eager;        /**< send: holds eager credit */
     bool shaped;       /**< moves an edge of a collective, described by `shape` */
+    bool raised;       /**< submitted without an urgency; a raise has set `priority` */
     _Atomic(bool) cancel_requested;
     /** The status at the origin of the failure in `fail` or `take_back`; TRYST_OK: the
      *  same status. */

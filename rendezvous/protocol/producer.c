@@ -500,6 +500,8 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
     bool spoke = want->flags & RECORD_PRIORITY && !(want->flags & RECORD_BACKGROUND);
     if (!spoke || priority < want->priority)
         want->priority = priority;
+    if (!(want->flags & (RECORD_PRIORITY | RECORD_BACKGROUND)))
+        want->flags |= (uint8_t)RECORD_RAISED;
     want->flags = (uint8_t)((want->flags | RECORD_PRIORITY) & ~RECORD_BACKGROUND);
     if (want->send && want->send->state == OP_MATCHED)
         peer->rdv->dispatch->raise(peer->rdv->dispatch_arg, &want->transfer,

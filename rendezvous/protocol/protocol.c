@@ -66,8 +66,7 @@ static void op_raise(tryst_op *op, uint64_t rank)
         if (queued[i])
             urgent_push(nodes[i]->queue, nodes[i], &op->urgency);
     if (op->want && op->state == OP_MATCHED)
-        op->rdv->dispatch->raise(op->rdv->dispatch_arg, &op->want->transfer,
-                                 op->urgency.rank);
+        op->rdv->dispatch->raise(op->rdv->dispatch_arg, &op->want->transfer, rank);
     if (op->kind == OP_RECV && op->state == OP_WANTED && !(op->records & QUEUED_WANT))
         records_queue(op, QUEUED_RAISE);
 }

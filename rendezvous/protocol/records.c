@@ -149,6 +149,7 @@ static bool pack_want(struct packer *packer, tryst_op *op)
     bool alloc = op->alloc && !op->tensor.data;
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
+                              (op->raised ? RECORD_RAISED : 0) |
                               (op->flags & TRYST_OP_BACKGROUND ? RECORD_BACKGROUND : 0) |
                               (op->device ? RECORD_DEVICE : 0) |
                               (op_shape_of(op) ? RECORD_SHAPE : 0));

@@ -23,18 +23,31 @@ struct send_slice {
     bool left; /**< of a flow: the transport has finished with the slice */
 };
 
-/* Return the urgency of the transfer: the more urgent of both ends counts; an end
- * without a priority takes that of the other. */
+/* Make `rank` as urgent as this end. Does nothing for an end without an urgency. */
+static uint64_t rank_with_end(uint64_t rank, bool has_priority, bool background,
+                              int32_t priority)
+{
+    uint64_t its =
+        urgency_rank(background ? URGENCY_BACKGROUND : URGENCY_TRAINING, priority);
+    return (has_priority || background) && its < rank ? its : rank;
+}
+
+/* Return the urgency of the transfer: the more urgent of both ends counts; an end without
+ * a priority takes that of the other. Where no end was submitted with one, the transfer
+ * has the middle priority, or that of a raise if this is more urgent. */
 static struct urgency matched_urgency(const struct want *want, const tryst_op *op)
 {
-    unsigned says = RECORD_PRIORITY | RECORD_BACKGROUND;
+    bool send_sets = op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND) && !op->raised;
+    bool recv_sets = want->flags & (RECORD_PRIORITY | RECORD_BACKGROUND) &&
+                     !(want->flags & RECORD_RAISED);
     struct urgency urgency = op->urgency;
-    uint64_t theirs = urgency_rank(want->flags & RECORD_BACKGROUND ? URGENCY_BACKGROUND
-                                                                   : URGENCY_TRAINING,
-                                   want->priority);
-    bool silent = !(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND));
-    if (want->flags & says && (silent || theirs < urgency.rank))
-        urgency.rank = theirs & op->rdv->set.urgency_mask;
+    uint64_t rank =
+        send_sets || recv_sets ? UINT64_MAX : urgency_rank(URGENCY_TRAINING, 0);
+    rank = rank_with_end(rank, op->flags & TRYST_OP_PRIORITY,
+                         op->flags & TRYST_OP_BACKGROUND, op->priority);
+    rank = rank_with_end(rank, want->flags & RECORD_PRIORITY,
+                         want->flags & RECORD_BACKGROUND, want->priority);
+    urgency.rank = rank & op->rdv->set.urgency_mask;
     return urgency;
 }
 

@@ -20,7 +20,7 @@ struct want {
     uint64_t id;            /**< the consumer's id */
     struct hash_node by_id; /**< in peer->in.wants, until `answered` */
     uint8_t dtype;
-    /** RECORD_VOID, _ALLOC, _PRIORITY, _BACKGROUND, _SHAPE, _DEVICE. */
+    /** RECORD_VOID, _ALLOC, _PRIORITY, _RAISED, _BACKGROUND, _SHAPE, _DEVICE. */
     uint8_t flags;
     uint8_t rail;
     bool answered; /**< the id has ended and has left peer->in.wants */

@@ -164,68 +164,88 @@ static void test_wants(void **state)
     assert_true(wants_before(NULL, count) <= 256);
 }
 
-/* ---- a receive is raised ----------------------------------------------------------- */
+/* ---- an end is raised -------------------------------------------------------------- */
 
 struct raised {
-    uint32_t recv_flags;
-    int32_t recv;
+    uint32_t flags;
+    int32_t priority;
     int32_t raises[2];
-    uint32_t send_flags;
-    int32_t send;
-    int32_t priority; /* of the transfer, in the training class */
+    uint32_t other_flags;
+    int32_t other;
+    int32_t moves; /* priority of the transfer, in the training class */
 };
 
 enum moment { UNSENT, PARKED, MATCHED, MOMENTS };
 
-/* Raise a receive before its WANT has left, while the WANT is parked, or while the
- * transfer waits. */
-static void raise_run(const struct raised *row, enum moment moment)
+static tryst_op *end_open(tryst_step *const *steps, bool sends, uint32_t flags,
+                          int32_t priority)
+{
+    tryst_op_params params = {
+        .struct_size = sizeof params, .flags = flags, .priority = priority};
+    return sends ? world_send(&world, 0, steps[0], key_of(0), out, LARGE, &params)
+                 : world_recv(&world, 1, steps[1], key_of(0), in, LARGE, &params);
+}
+
+/* Raise one end at once, while it waits for the other end, or while the transfer
+ * waits. */
+static void raise_run(const struct raised *row, bool sends, enum moment moment)
 {
     tryst_step *steps[2];
-    tryst_op_params recv_params = {.struct_size = sizeof recv_params,
-                                   .flags = row->recv_flags,
-                                   .priority = row->recv};
-    tryst_op_params send_params = {.struct_size = sizeof send_params,
-                                   .flags = row->send_flags,
-                                   .priority = row->send};
-    tryst_op *send = NULL;
+    tryst_op *ends[2] = {NULL, NULL}; /* the receive, the send */
     begin(steps, small_slices);
     world.sides[0].hold_dispatch = true;
-    tryst_op *recv = world_recv(&world, 1, steps[1], key_of(0), in, LARGE, &recv_params);
+    ends[sends] = end_open(steps, sends, row->flags, row->priority);
     for (int i = 0; i < 3; i++) {
         if (i == (moment == MATCHED ? 0 : 2))
-            send = world_send(&world, 0, steps[0], key_of(0), out, LARGE, &send_params);
+            ends[!sends] = end_open(steps, !sends, row->other_flags, row->other);
         if (i == 2 || moment != UNSENT)
             world_settle(&world);
         if (i < 2)
-            assert_int_equal(tryst_op_reprioritize(recv, row->raises[i]), TRYST_OK);
+            assert_int_equal(tryst_op_reprioritize(ends[sends], row->raises[i]),
+                             TRYST_OK);
     }
-    assert_non_null(send->want);
-    assert_int_equal(urgency_class(&send->want->transfer.urgency), URGENCY_TRAINING);
-    assert_int_equal(urgency_priority(&send->want->transfer.urgency), row->priority);
+    assert_non_null(ends[1]->want);
+    const struct transfer *transfer = &ends[1]->want->transfer;
+    assert_int_equal(urgency_class(&transfer->urgency), URGENCY_TRAINING);
+    assert_int_equal(urgency_priority(&transfer->urgency), row->moves);
     world.sides[0].hold_dispatch = false;
     world_settle(&world);
-    world_done(send, TRYST_OK);
-    world_done(recv, TRYST_OK);
+    world_done(ends[1], TRYST_OK);
+    world_done(ends[0], TRYST_OK);
     assert_memory_equal(in, out, LARGE);
     end(steps);
 }
 
-/* A raised receive reaches its producer: one without a priority, with one, or of the
- * background class. A raise to a less urgent priority has no effect. */
-static void test_raise_receive(void **state)
+/* A raise of either end reaches the transfer: of an end without a priority, with one, or
+ * of the background class. A raise to a less urgent priority has no effect: a transfer
+ * without any priority has the middle one. */
+static void test_raise(void **state)
 {
     enum { P = TRYST_OP_PRIORITY, B = TRYST_OP_BACKGROUND };
     static const struct raised rows[] = {
-        {0, 0, {-7, 3}, P, 5, -7},     {0, 0, {3, 3}, P, 5, 3},
-        {P, 5, {-2, 9}, P, 9, -2},     {P, -4, {2, 0}, P, 9, -4},
-        {P, 4, {4, 1}, P, 9, 1},       {P, 5, {-2, -2}, 0, 0, -2},
-        {P, 7, {3, 2}, P, 1, 1},       {B, 0, {6, 7}, P, 9, 6},
-        {B | P, 2, {8, 8}, P, 9, 8},   {B | P, 2, {8, 5}, B | P, 1, 5},
-        {P, 7, {3, -1}, B | P, 1, -1}, {P, INT32_MAX, {INT32_MIN, 0}, P, 0, INT32_MIN},
+        {0, 0, {-7, 3}, P, 5, -7},
+        {0, 0, {3, 3}, P, 5, 3},
+        {0, 0, {8, 6}, P, 5, 5},
+        {0, 0, {3, 3}, 0, 0, 0},
+        {0, 0, {INT32_MAX, 1}, 0, 0, 0},
+        {0, 0, {4, -2}, 0, 0, -2},
+        {0, 0, {6, 5}, B, 0, 5},
+        {P, 5, {7, 2}, 0, 0, 2},
+        {P, 5, {-2, 9}, P, 9, -2},
+        {P, -4, {2, 0}, P, 9, -4},
+        {P, 4, {4, 1}, P, 9, 1},
+        {P, 5, {-2, -2}, 0, 0, -2},
+        {P, 7, {3, 2}, P, 1, 1},
+        {B, 0, {6, 7}, P, 9, 6},
+        {B, 0, {6, 7}, 0, 0, 6},
+        {B | P, 2, {8, 8}, P, 9, 8},
+        {B | P, 2, {8, 5}, B | P, 1, 5},
+        {P, 7, {3, -1}, B | P, 1, -1},
+        {P, INT32_MAX, {INT32_MIN, 0}, P, 0, INT32_MIN},
     };
-    for (size_t i = 0; i < MOMENTS * COUNT_OF(rows); i++)
-        raise_run(&rows[i / MOMENTS], (enum moment)(i % MOMENTS));
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++)
+        for (int moment = 0; moment < MOMENTS; moment++)
+            raise_run(&rows[i / 2], i % 2, (enum moment)moment);
 }
 
 /* The class and priority of a transfer, by the values of both ends. */
@@ -312,7 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small),
         cmocka_unit_test(test_wants),
-        cmocka_unit_test(test_raise_receive),
+        cmocka_unit_test(test_raise),
         cmocka_unit_test(test_both_ends),
         cmocka_unit_test(test_cancel_between_slices),
     };

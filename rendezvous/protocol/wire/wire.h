@@ -169,6 +169,10 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_SEND 32u
 /** CLOSED: `id` is the id of a step. */
 #define RECORD_STEP 64u
+/** WANT, with RECORD_PRIORITY: the receive was submitted without an urgency, and a raise
+ *  has set `priority`. A raise does not make a transfer less urgent: if the send has no
+ *  urgency either, the transfer has the middle priority at least. */
+#define RECORD_RAISED 64u
 /** WANT: the receive's buffer is in device memory. */
 #define RECORD_DEVICE 128u
 
