@@ -22,6 +22,8 @@
     FAULT(DATA_AHEAD, "sent a tensor with a number more than 2^30 ahead of this "        \
                       "rank's receives of its key")                                      \
     FAULT(DATA_AFTER_BULK, "sent DATA for a receive that got slices before")             \
+    FAULT(DATA_LARGE, "sent DATA for a receive of bulk: tensors larger than "            \
+                      "TRYST_EAGER_MAX, which all ranks have in common, come as bulk")   \
     FAULT(DATA_ANSWER, "sent a record about DATA that is not DONE, KEPT, CANCEL or "     \
                        "CANCELED")                                                       \
     FAULT(DATA_DONE, "acknowledged DATA that was not sent")                              \

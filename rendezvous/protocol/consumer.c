@@ -343,8 +343,6 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
     if (__builtin_expect(op->flow != NULL, 0))
         return flow_deliver(op, arrived->payload, arrived->bytes);
     if (__builtin_expect(op->device != NULL, 0) && arrived->bytes) {
-        if (op->run)
-            return TRYST_E_MISMATCH; /* the receive waits for bulk */
         bool placed = op_device_place(op, arrived->payload, arrived->bytes);
         return placed ? TRYST_IN_PROGRESS : TRYST_E_NOMEM;
     }
@@ -423,9 +421,10 @@ void consumer_deliver(tryst_op *op, const struct arrived *arrived)
     if (status == TRYST_IN_PROGRESS) { /* taken; reported when its bytes are in place */
         id_drop(op);
         op_state_set(op, OP_TAKEN);
-    } else if (status != TRYST_OK || op->run) {
+    } else if (status != TRYST_OK) {
         data_fail(op, arrived, status);
     } else {
+        assert(!op->run); /* eager_data refuses such DATA */
         op_report(op, TRYST_OK, -1, TRYST_OK, NULL);
         peer_data_done(op->peer, op->number);
         op_end(op);

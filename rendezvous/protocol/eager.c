@@ -219,6 +219,13 @@ static inline tryst_op *data_receive(const struct peer *peer, struct entry *entr
     return takes ? op : NULL;
 }
 
+/* True if the bytes of the DATA had to come as bulk. (Smaller DATA for a receive of bulk
+ * is the user's mistake at one end: a mismatch. Failed DATA has no bytes.) */
+static bool data_is_too_large(const tryst_op *op, const struct arrived *arrived)
+{
+    return arrived->status == TRYST_OK && arrived->bytes > op->rdv->set.eager_max_bytes;
+}
+
 /* Give the DATA its number, and answer KEPT for the oldest number that is not done, if
  * WINDOW is exceeded. False: the peer has sent more DATA than may be unacknowledged. */
 static bool data_number(struct peer *peer, uint64_t *number_p)
@@ -264,6 +271,8 @@ void eager_data(struct peer *peer, const struct record_data *data,
         unexpected_read(peer, &incoming);
     } else if (op->done_upto) {
         peer_fault(peer, PEER_FAULT_DATA_AFTER_BULK, NULL);
+    } else if (__builtin_expect(op->run != NULL, 0) && data_is_too_large(op, arrived)) {
+        peer_fault(peer, PEER_FAULT_DATA_LARGE, NULL);
     } else {
         consumer_deliver(op, arrived);
     }

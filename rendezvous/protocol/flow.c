@@ -269,8 +269,6 @@ void flow_slice_arrived(tryst_op *op, uint32_t index)
 tryst_status flow_deliver(tryst_op *op, const void *payload, size_t bytes)
 {
     struct flow *flow = op->flow;
-    if (op->run)
-        return TRYST_E_MISMATCH; /* the receive waits for bulk */
     if (flow_drops(op))
         return TRYST_OK;
     if (flow->ops->take)

@@ -280,10 +280,23 @@ static void make_data_instead_of_bulk(void)
     data_add("mid", 0, MID);
 }
 
-/* The receive has taken the bytes, and ends once its slices are withdrawn. */
 static void check_mid(void)
 {
-    assert_int_equal(tryst_op_test(live.mid), TRYST_OK);
+    assert_int_equal(tryst_op_test(live.mid), TRYST_E_PROTOCOL);
+    assert_null(live.mid->run);
+    for (size_t i = 0; i < sizeof in[2]; i++)
+        assert_int_equal(in[2][i], 0);
+}
+
+/* The DATA is of another size, as if the user's send was. */
+static void make_small_data_instead_of_bulk(void)
+{
+    data_add("mid", 0, SMALL);
+}
+
+static void check_mid_mismatch(void)
+{
+    assert_int_equal(tryst_op_test(live.mid), TRYST_E_MISMATCH);
     assert_null(live.mid->run);
     assert_int_equal(world.sides[0].posted_now, SLICES); /* of bulk_recv */
 }
@@ -422,7 +435,10 @@ static const struct {
     {"DATA for a number that is over", make_data_over, NULL, check_data_over},
     {"DATA of another dtype", make_data_dtype, NULL, check_mismatch},
     {"DATA that is larger than its receive", make_data_large, NULL, check_mismatch},
-    {"DATA for a receive of bulk", make_data_instead_of_bulk, NULL, check_mid},
+    {"DATA for a receive of bulk", make_data_instead_of_bulk,
+     "sent DATA for a receive of bulk", check_mid},
+    {"small DATA for a receive of bulk", make_small_data_instead_of_bulk, NULL,
+     check_mid_mismatch},
     {"RAISE for no WANT", make_raise_unknown, NULL, NULL},
     {"a malformed WANT", make_want_malformed, "more slices posted", check_no_want},
     {"a WANT behind a fault", make_want_behind_a_fault, "a record about DATA that is not",
