@@ -37,7 +37,9 @@ static bool is_link_local(uint8_t family, const uint8_t *ip)
 }
 
 /* Choose pair number `attempt` of a link-local address there and a scope here; the first
- * address and the first scope are pair 0. False: there are fewer pairs. */
+ * address and the first scope are pair 0. Each round dials every address once; from round
+ * to round each address takes the next scope, so the rounds dial all pairs. False: there
+ * are fewer pairs. */
 static bool link_local_pair(const struct host_identity *theirs,
                             const struct reach_scopes *scopes, uint32_t attempt,
                             struct link_address *address)
@@ -49,7 +51,7 @@ static bool link_local_pair(const struct host_identity *theirs,
             at[count++] = &theirs->rails[i];
     if (!count || !scopes->count || attempt >= count * scopes->count)
         return false;
-    address->scope = scopes->ids[(attempt + attempt / count) % scopes->count];
+    address->scope = scopes->ids[(attempt % count + attempt / count) % scopes->count];
     memcpy(address->ip, at[attempt % count]->ip, sizeof address->ip);
     return true;
 }

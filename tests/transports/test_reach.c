@@ -128,6 +128,47 @@ static void test_addresses(void **state)
     }
 }
 
+static struct host_identity link_local_host(uint32_t count)
+{
+    const struct rank_case first = {2, "b", {"fe80::1/64"}};
+    struct host_identity host = identity(&first, 101);
+    for (; host.rails_count < count; host.rails_count++) {
+        host.rails[host.rails_count] = host.rails[0];
+        host.rails[host.rails_count].ip[15] = (uint8_t)(host.rails_count + 1);
+    }
+    return host;
+}
+
+/* Each of `count` link-local addresses is dialled once with each of the scopes. */
+static void pairs_check(uint32_t count, struct reach_scopes scopes)
+{
+    const struct rank_case here = {1, "a", {"fe80::99/64"}};
+    const struct host_identity mine = identity(&here, 100),
+                               theirs = link_local_host(count);
+    bool dialled[LINK_TCP_MAX][LINK_TCP_MAX] = {{false}};
+    struct link_address at;
+    const char *why;
+    for (uint32_t i = 0; i < count * scopes.count; i++) {
+        assert_true(reach_address(&mine, &theirs, 0, &scopes, i, &at, &why));
+        if (dialled[at.ip[15] - 1][at.scope])
+            fail_msg("%u addresses, %u scopes: attempt %u repeats fe80::%u%%%u", count,
+                     scopes.count, i, at.ip[15], at.scope);
+        dialled[at.ip[15] - 1][at.scope] = true;
+    }
+    assert_false(
+        reach_address(&mine, &theirs, 0, &scopes, count * scopes.count, &at, &why));
+}
+
+static void test_pairs(void **state)
+{
+    struct reach_scopes scopes = {.count = 0};
+    for (uint32_t i = 0; i < LINK_TCP_MAX; i++)
+        scopes.ids[i] = i;
+    for (uint32_t count = 1; count <= LINK_TCP_MAX; count++)
+        for (scopes.count = 1; scopes.count <= LINK_TCP_MAX; scopes.count++)
+            pairs_check(count, scopes);
+}
+
 /* The scopes of the link-local addresses at which a rank listens. */
 static void test_scopes(void **state)
 {
@@ -148,6 +189,7 @@ static void test_scopes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses),
+                                       cmocka_unit_test(test_pairs),
                                        cmocka_unit_test(test_scopes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
