@@ -271,3 +271,9 @@ int ucx_bulk_drain(struct ucx_rail *rail)
         count += message_drain(rail, message, &info);
     return count;
 }
+
+bool ucx_bulk_drain_is_due(const struct ucx_rail *rail)
+{
+    ucp_tag_recv_info_t info;
+    return ucp_tag_probe_nb(rail->worker, 0, 0, 0, &info) != NULL;
+}

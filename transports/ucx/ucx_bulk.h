@@ -16,5 +16,7 @@ void ucx_bulk_cancel_all(struct ucx_ep *ep);
 void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status);
 /** Handle messages without a posted receive, 16 at most; returns their number. */
 int ucx_bulk_drain(struct ucx_rail *rail);
+/** True if a message without a posted receive has come. The rail has a worker. */
+bool ucx_bulk_drain_is_due(const struct ucx_rail *rail);
 
 #endif

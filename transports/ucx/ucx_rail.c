@@ -6,9 +6,8 @@
  * Idea: UCX's callbacks only queue notes (a list of completed bulks, a list of endpoints
  * with events to report). Progress reports them after UCX has returned, so the layer
  * above may call any function from an event, ep_close included, without being inside UCX.
- * Invariant: events and `done` are called from ucx_rail_progress; `unexpected` also from
- * ucx_rail_arm. A frame, and a `ready` that a frame overtook, go up from inside UCX's
- * callback, to save a copy.
+ * Invariant: events and `done` are called from ucx_rail_progress. A frame, and a `ready`
+ * that a frame overtook, go up from inside UCX's callback, to save a copy.
  */
 #include "ucx_rail.h"
 
@@ -230,8 +229,11 @@ static tryst_status ucx_rail_arm(struct rail *base)
     if (!rail->worker)
         return TRYST_OK; /* no event can come any more */
     FABRIC_LOG_SCOPE(rail->fabric.host);
-    ucs_status_t status =
-        ucx_bulk_drain(rail) ? UCS_ERR_BUSY : ucp_worker_arm(rail->worker);
+    if (ucx_bulk_drain_is_due(rail)) {
+        rail->turns = DRAIN_PASSES; /* the next progress drains */
+        return TRYST_AGAIN;
+    }
+    ucs_status_t status = ucp_worker_arm(rail->worker);
     if (status == UCS_OK)
         return TRYST_OK;
     return status == UCS_ERR_BUSY ? TRYST_AGAIN : TRYST_E_UNSUPPORTED;
