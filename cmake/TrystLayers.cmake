@@ -28,7 +28,7 @@ set(TRYST_LAYER_ORDER
     transports/link transports/memory transports
     rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live
     rendezvous/op rendezvous/peer rendezvous/protocol rendezvous
-    commsched/sched commsched/coll commsched/progress commsched/context)
+    commsched/sched commsched/profile commsched/coll commsched/progress commsched/context)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.
 function(tryst_layer_id layer id_p)

@@ -39,6 +39,7 @@ BEGIN {
     may["rendezvous/protocol"] = "core topology/net " transports " " below " rendezvous/op rendezvous/peer"
     may["rendezvous"] = "core topology/net " transports " " rendezvous
     may["commsched/sched"] = "core rendezvous/op"
+    may["commsched/profile"] = "core"
     may["commsched/coll"] = "core rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
     may["commsched/progress"] = "core topology/place " rendezvous
     may["commsched/context"] = "core topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/coll commsched/progress"
@@ -72,7 +73,7 @@ BEGIN {
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
-    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/coll commsched/progress commsched/context"
+    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile commsched/coll commsched/progress commsched/context"
     may["tests/api/hostile"] = "tests core " topology " " transports " " rendezvous
     may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/coll commsched/context"
     may["tests/pipeline"] = "tests " pipeline
