@@ -11,7 +11,7 @@
 
 BEGIN {
     may["core"] = ""
-    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/log"] = may["core/config"] = may["core/reduce"] = "core"
+    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/source"] = may["core/log"] = may["core/config"] = may["core/reduce"] = "core"
     may["topology/net"] = "core"
     may["topology/base"] = "core"
     may["topology/machine"] = "core topology/base"

@@ -11,7 +11,7 @@
 #include "graph_equal.h"
 #include "topology/base/text.h"
 #include "topology/formats/graph_read.h"
-#include "topology/formats/json_place.h"
+#include "core/source/json_place.h"
 #include "topology/formats/json_write.h"
 
 static const char sample[] =
@@ -90,7 +90,7 @@ static const struct wrong wrongs[] = {
     {"\"parent\": \"gpu0\"", "\"parent\": \"gpu9\"",
      "sample:6:44: unknown node \"gpu9\"; a parent comes before"},
     {"\"width\": 16", "\"width\": -1", "sample:10:76: \"width\" must be a whole number"},
-    {"\"width\"", "\"widht\"", "sample:10:76: unknown member \"widht\""},
+    {"\"width\"", "\"widht\"", "sample:10:76: a link has no member \"widht\""},
     {"[63015384615.384613,", "[0,", "sample:11:33: \"bytes_per_s\" must be above 0"},
     {"\"table\"]", "\"desk\"]", "sample:11:33: unknown origin \"desk\""},
     {"[\"unlimited\", \"none\"]", "[\"unlimited\"]",
@@ -98,7 +98,7 @@ static const struct wrong wrongs[] = {
     {"\"numa0\"]}]", "\"numa7\"]}]", "sample:14:46: \"via\" must list names of nodes"},
     {"\"name\": \"r1\"", "\"name\": \"r0\"",
      "sample:7:3: the node name \"r0\" is used twice"},
-    {"\"name\": \"r1\", ", "", "sample:7:3: \"name\" must be a string"},
+    {"\"name\": \"r1\", ", "", "sample:7:3: \"name\" is missing: a string"},
     {" \"links\": [", " \"links\": 3, \"x\": [", "sample:8:"},
     {"\"to\": \"r1\", \"kind\": \"attach\"}]", "\"to\": \"r1\", \"kind\": \"attach\"",
      "sample:14:"},

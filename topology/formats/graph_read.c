@@ -10,10 +10,10 @@
 
 #include "cluster_json.h"
 #include "core/os/fd.h"
+#include "core/source/source.h"
 #include "graph_json.h"
 #include "hwloc_xml.h"
 #include "nccl_xml.h"
-#include "source.h"
 #include "synthetic.h"
 #include "topology/base/text.h"
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "graph_fill.h"
 #include "topology/base/decimal.h"
 #include "topology/base/index_set.h"
 #include "topology/base/text.h"
@@ -716,8 +717,8 @@ tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p)
         return status;
     status = topology_read(&reader, xml_root(xml));
     if (status == TRYST_OK)
-        status =
-            source_build(source, (struct text_place){1, 0}, graph_fill, &reader, graph_p);
+        status = graph_fill_open(source, (struct text_place){1, 0}, graph_fill, &reader,
+                                 graph_p);
     mem_free(reader.devices);
     machine_drop(&reader.machine);
     xml_close(xml);

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "graph_fill.h"
 #include "topology/base/index_set.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
@@ -702,8 +703,8 @@ tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p)
         return status;
     status = system_read(&reader, xml_root(xml));
     if (status == TRYST_OK)
-        status =
-            source_build(source, (struct text_place){1, 0}, graph_fill, &reader, graph_p);
+        status = graph_fill_open(source, (struct text_place){1, 0}, graph_fill, &reader,
+                                 graph_p);
     for (uint32_t i = 0; i < reader.hosts_count; i++) {
         machine_drop(&reader.hosts[i].machine);
         mem_free(reader.hosts[i].gpus);

@@ -3,7 +3,8 @@
 #ifndef TRYST_TOPOLOGY_FORMATS_NCCL_XML_H
 #define TRYST_TOPOLOGY_FORMATS_NCCL_XML_H
 
-#include "source.h"
+#include "core/source/source.h"
+#include "topology/base/graph.h"
 
 /** Read a graph, without sealing it; *graph_p is set on success only. Returns TRYST_OK,
  *  TRYST_E_INVALID (the message has the line), TRYST_E_NOMEM or TRYST_E_UNSUPPORTED (no

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph_fill.h"
 #include "topology/base/decimal.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
@@ -403,7 +404,7 @@ tryst_status synthetic_read(const struct source *source, struct graph **graph_p)
                                        .latency_ns = unknown}};
     tryst_status status = recipe_read(&reader);
     if (status == TRYST_OK)
-        status = source_build(source, (struct text_place){1, 1}, graph_fill,
-                              &reader.recipe, graph_p);
+        status = graph_fill_open(source, (struct text_place){1, 1}, graph_fill,
+                                 &reader.recipe, graph_p);
     return status;
 }

@@ -9,7 +9,7 @@
 #ifndef TRYST_TOPOLOGY_FORMATS_XML_H
 #define TRYST_TOPOLOGY_FORMATS_XML_H
 
-#include "source.h"
+#include "core/source/source.h"
 
 struct xml;
 struct xml_node; /* an element; valid until its document is closed */

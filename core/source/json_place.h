@@ -6,8 +6,8 @@
  * that is rejected later. Only then is the text, known to be JSON, searched for the
  * value, so a valid file costs nothing.
  */
-#ifndef TRYST_TOPOLOGY_FORMATS_JSON_PLACE_H
-#define TRYST_TOPOLOGY_FORMATS_JSON_PLACE_H
+#ifndef TRYST_CORE_SOURCE_JSON_PLACE_H
+#define TRYST_CORE_SOURCE_JSON_PLACE_H
 
 #include <stddef.h>
 
