@@ -29,7 +29,7 @@ struct oracle {
     double *ready_s;   /* [count] */
     struct oracle_heap ends;
     struct oracle_wire wire;
-    struct oracle_span *spans;
+    tryst_profile_span *spans;
     double last_s;
 };
 
@@ -75,7 +75,7 @@ static void edges_sort(struct oracle *oracle, const struct oracle_edge *edges,
 }
 
 /* Sort the nodes (Kahn 1962): a node of a cycle never has all predecessors sorted. */
-static tryst_status nodes_sort(struct oracle *oracle, struct err *err)
+static tryst_status nodes_sort(struct oracle *oracle, struct err *err, uint32_t *cycle_p)
 {
     uint32_t sorted = 0;
     memcpy(oracle->awaited, oracle->before, oracle->count * sizeof *oracle->awaited);
@@ -89,10 +89,12 @@ static tryst_status nodes_sort(struct oracle *oracle, struct err *err)
                 oracle->sorted[sorted++] = oracle->next[e];
     }
     for (uint32_t i = 0; sorted < oracle->count && i < oracle->count; i++)
-        if (oracle->awaited[i] > 0)
+        if (oracle->awaited[i] > 0) {
+            *cycle_p = i;
             return err_set(err, TRYST_E_INVALID,
                            "cannot replay the step: node %u waits for a cycle of nodes",
                            i);
+        }
     return TRYST_OK;
 }
 
@@ -141,8 +143,12 @@ static bool arrays_open(struct oracle *oracle, uint32_t count, uint32_t edges_co
 
 tryst_status oracle_open(const struct oracle_node *nodes, uint32_t nodes_count,
                          const struct oracle_edge *edges, uint32_t edges_count,
-                         struct err *err, struct oracle **oracle_p)
+                         struct err *err, uint32_t *cycle_p, struct oracle **oracle_p)
 {
+    uint32_t cycle;
+    if (!cycle_p)
+        cycle_p = &cycle;
+    *cycle_p = ORACLE_NONE;
     *oracle_p = NULL;
     tryst_status status = nodes_check(nodes, nodes_count, err);
     if (status == TRYST_OK)
@@ -158,7 +164,7 @@ tryst_status oracle_open(const struct oracle_node *nodes, uint32_t nodes_count,
     if (nodes_count > 0)
         memcpy(oracle->nodes, nodes, nodes_count * sizeof *nodes);
     edges_sort(oracle, edges, edges_count);
-    status = nodes_sort(oracle, err);
+    status = nodes_sort(oracle, err, cycle_p);
     if (status != TRYST_OK) {
         oracle_close(oracle);
         return status;
@@ -195,7 +201,7 @@ const double *oracle_tails(const struct oracle *oracle)
 /* ---- replay ------------------------------------------------------------------------ */
 
 static void replay_reset(struct oracle *oracle, const double *urgency, bool interrupts,
-                         struct oracle_span *spans)
+                         tryst_profile_span *spans)
 {
     oracle_wire_reset(&oracle->wire, urgency, interrupts);
     oracle->ends.count = 0;
@@ -213,7 +219,7 @@ static void node_ready(struct oracle *oracle, uint32_t node)
     double now_s = oracle->wire.now_s;
     oracle->ready_s[node] = now_s;
     if (oracle->spans)
-        oracle->spans[node] = (struct oracle_span){now_s, now_s, now_s};
+        oracle->spans[node] = (tryst_profile_span){now_s, now_s, now_s};
     if (oracle->nodes[node].is_operation)
         oracle_wire_add(&oracle->wire, node);
     else
@@ -239,7 +245,7 @@ static void starts_note(struct oracle *oracle)
 }
 
 double oracle_replay(struct oracle *oracle, const double *urgency, bool interrupts,
-                     struct oracle_span *spans)
+                     tryst_profile_span *spans)
 {
     struct oracle_wire *wire = &oracle->wire;
     struct oracle_heap *ends = &oracle->ends;
@@ -259,15 +265,10 @@ double oracle_replay(struct oracle *oracle, const double *urgency, bool interrup
     return oracle->last_s;
 }
 
-const struct oracle_piece *oracle_pieces(const struct oracle *oracle, uint32_t *count_p)
+const tryst_profile_piece *oracle_pieces(const struct oracle *oracle, uint32_t *count_p)
 {
     *count_p = oracle->wire.pieces_count;
     return oracle->wire.pieces;
-}
-
-double oracle_best(struct oracle *oracle, struct oracle_span *spans)
-{
-    return oracle_replay(oracle, oracle->tails, true, spans);
 }
 
 /* ---- bound ------------------------------------------------------------------------- */

@@ -22,6 +22,9 @@
 #include <stdint.h>
 
 #include "core/text/err.h"
+#include "tryst/profile.h"
+
+#define ORACLE_NONE UINT32_MAX
 
 struct oracle;
 
@@ -37,25 +40,13 @@ struct oracle_edge {
     uint32_t from, to;
 };
 
-/** When a node ran. */
-struct oracle_span {
-    double ready_s; /**< its last predecessor has ended */
-    double start_s; /**< its first moment of computation or on the wire */
-    double end_s;
-};
-
-/** A part of an operation's time on the wire. */
-struct oracle_piece {
-    uint32_t node;
-    double from_s, to_s;
-};
-
 /** Make an oracle of `nodes_count` nodes and `edges_count` edges, which are copied.
  *  TRYST_E_INVALID: a duration that is negative or not finite, an edge to no node, a
- *  cycle. TRYST_E_NOMEM. */
+ *  cycle: then *cycle_p (NULL is allowed) is a node of a cycle, or one behind a cycle,
+ *  else ORACLE_NONE. TRYST_E_NOMEM. */
 tryst_status oracle_open(const struct oracle_node *nodes, uint32_t nodes_count,
                          const struct oracle_edge *edges, uint32_t edges_count,
-                         struct err *err, struct oracle **oracle_p);
+                         struct err *err, uint32_t *cycle_p, struct oracle **oracle_p);
 void oracle_close(struct oracle *oracle);
 
 /** Return the tails [nodes]: the longest path from the end of each action, or from the
@@ -64,21 +55,20 @@ void oracle_close(struct oracle *oracle);
 const double *oracle_tails(const struct oracle *oracle);
 
 /** Replay the step. The wire serves the ready operation with the largest `urgency`
- *  [nodes]; of equal ones, that of the lowest index. `interrupts` false: an operation
- *  keeps the wire from its first byte to its last one.
+ *  [nodes]; of equal ones, that of the lowest index. `urgency` NULL: the one that was
+ *  ready first. `interrupts` false: an operation keeps the wire from its first byte to
+ *  its last one.
  *  `spans` [nodes] may be NULL. Returns the time of the step. */
 double oracle_replay(struct oracle *oracle, const double *urgency, bool interrupts,
-                     struct oracle_span *spans);
+                     tryst_profile_span *spans);
 /** Return the pieces of the last replay in the order of time, and their number. Valid
  *  until the next replay. Neighbours of one operation are one piece. */
-const struct oracle_piece *oracle_pieces(const struct oracle *oracle, uint32_t *count_p);
-
-/** Replay with the tails as urgency. */
-double oracle_best(struct oracle *oracle, struct oracle_span *spans);
+const tryst_profile_piece *oracle_pieces(const struct oracle *oracle, uint32_t *count_p);
 
 /** Return a lower bound of the time of the step over all orders of the operations. It
- *  equals oracle_best where no path leads from one operation to another. (Each operation
- *  is ready, and its tail is, as if it did not wait for others; the wire serves all.) */
+ *  equals the replay by tails where no path leads from one operation to another. (Each
+ *  operation is ready, and its tail is, as if it did not wait for others; the wire serves
+ *  all.) */
 double oracle_bound(struct oracle *oracle);
 
 #endif

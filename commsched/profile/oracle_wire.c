@@ -49,9 +49,14 @@ void oracle_wire_reset(struct oracle_wire *wire, const double *urgency, bool int
     wire->pieces_count = 0;
 }
 
+static double key_of(const struct oracle_wire *wire, uint32_t node)
+{
+    return wire->urgency ? -wire->urgency[node] : wire->now_s;
+}
+
 void oracle_wire_add(struct oracle_wire *wire, uint32_t node)
 {
-    oracle_heap_push(&wire->waiting, -wire->urgency[node], node);
+    oracle_heap_push(&wire->waiting, key_of(wire, node), node);
 }
 
 /* Serve the most urgent operation. One that is being served goes on where another is no
@@ -61,8 +66,9 @@ static void choose(struct oracle_wire *wire)
     if (wire->waiting.count == 0)
         return;
     if (wire->served != ORACLE_NONE) {
-        struct oracle_entry served = {-wire->urgency[wire->served], wire->served};
-        if (!wire->interrupts || !is_before(&wire->waiting.entries[0], &served))
+        struct oracle_entry served = {key_of(wire, wire->served), wire->served};
+        if (!wire->interrupts || !wire->urgency ||
+            !is_before(&wire->waiting.entries[0], &served))
             return;
         oracle_heap_push(&wire->waiting, served.key, served.node);
     }
@@ -71,7 +77,7 @@ static void choose(struct oracle_wire *wire)
 
 static void piece_add(struct oracle_wire *wire, double to_s)
 {
-    struct oracle_piece *last = wire->pieces + wire->pieces_count;
+    tryst_profile_piece *last = wire->pieces + wire->pieces_count;
     if (to_s <= wire->now_s)
         return;
     if (wire->pieces_count > 0 && last[-1].node == wire->served &&
@@ -79,7 +85,7 @@ static void piece_add(struct oracle_wire *wire, double to_s)
         last[-1].to_s = to_s;
         return;
     }
-    *last = (struct oracle_piece){wire->served, wire->now_s, to_s};
+    *last = (tryst_profile_piece){wire->served, wire->now_s, to_s};
     wire->pieces_count++;
 }
 

@@ -12,8 +12,6 @@
 
 #include "oracle.h"
 
-#define ORACLE_NONE UINT32_MAX
-
 /** A binary heap of nodes: the smallest key first, of equal ones the lowest node. */
 struct oracle_heap {
     struct oracle_entry {
@@ -27,13 +25,13 @@ void oracle_heap_push(struct oracle_heap *heap, double key, uint32_t node);
 struct oracle_entry oracle_heap_pop(struct oracle_heap *heap);
 
 struct oracle_wire {
-    const double *urgency; /**< [nodes] */
+    const double *urgency; /**< [nodes]; NULL: the order of oracle_wire_add */
     bool interrupts;
     double now_s;
     double *left_s; /**< [nodes]: time on the wire that is left */
     struct oracle_heap waiting;
     uint32_t served; /**< ORACLE_NONE: the wire is idle */
-    struct oracle_piece *pieces;
+    tryst_profile_piece *pieces;
     uint32_t pieces_count;
 };
 

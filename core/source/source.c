@@ -1,8 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "core/memory/alloc.h"
+#include "core/os/fd.h"
+
+#define FILE_BYTES_MAX ((size_t)1 << 30)
+#define READ_BYTES     65536u
+
+/* ---- files ------------------------------------------------------------------------- */
+
+static tryst_status file_read(FILE *file, const char *name, struct err *err,
+                              char **text_p, size_t *bytes_p)
+{
+    char *text = NULL;
+    size_t room = 0, bytes = 0, got = 1;
+    while (got > 0 && bytes <= FILE_BYTES_MAX) {
+        if (!mem_reserve(&text, &room, bytes + READ_BYTES, 1)) {
+            mem_free(text);
+            return err_set(err, TRYST_E_NOMEM, "cannot read %s: out of memory", name);
+        }
+        got = fread(text + bytes, 1, READ_BYTES, file);
+        bytes += got;
+    }
+    if (got == 0 && !ferror(file)) {
+        *text_p = text;
+        *bytes_p = bytes;
+        return TRYST_OK;
+    }
+    mem_free(text);
+    if (got > 0)
+        return err_set(err, TRYST_E_INVALID, "cannot read %s: larger than 1 GiB", name);
+    return err_set(err, TRYST_E_IO, "cannot read %s: %s", name, err_reason(errno));
+}
+
+tryst_status source_load(const char *path, struct err *err, const char **name_p,
+                         char **text_p, size_t *bytes_p)
+{
+    bool standard = strcmp(path, "-") == 0;
+    *name_p = standard ? "standard input" : *path ? path : "''";
+    FILE *file = standard ? stdin : fd_file_open(path, "rbe");
+    if (!file)
+        return err_set(err, TRYST_E_IO, "cannot open %s: %s", *name_p, err_reason(errno));
+    tryst_status status = file_read(file, *name_p, err, text_p, bytes_p);
+    if (!standard)
+        fclose(file);
+    return status;
+}
+
+/* ---- refusing ---------------------------------------------------------------------- */
 
 tryst_status source_refuse(const struct source *source, struct text_place place,
                            const char *fmt, ...)

@@ -18,6 +18,12 @@ struct source {
     struct err *err; /**< where errors are written; may be NULL */
 };
 
+/** Read the file at `path` ("-": standard input) of at most 1 GiB. The caller frees
+ *  *text_p by mem_free, *bytes_p bytes, not terminated; *name_p, for errors, is `path` or
+ *  static. TRYST_E_IO, TRYST_E_INVALID: too large; TRYST_E_NOMEM. */
+tryst_status source_load(const char *path, struct err *err, const char **name_p,
+                         char **text_p, size_t *bytes_p);
+
 /** Write "name:line:column: reason" to source->err; a column of 0 is left out. Return
  *  TRYST_E_INVALID. */
 tryst_status source_refuse(const struct source *source, struct text_place place,

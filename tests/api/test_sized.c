@@ -5,6 +5,7 @@
 
 #include <tryst/coll.h>
 #include <tryst/pool.h>
+#include <tryst/profile.h>
 #include <tryst/topo.h>
 #include <tryst/tryst.h>
 
@@ -18,6 +19,7 @@ static struct {
     tryst_pool *pool;
     tryst_topo *topo;
     tryst_plan *plan;
+    tryst_profile *profile;
     char key[TRYST_KEY_MAX + 1];
     uint64_t in;
 } at;
@@ -179,6 +181,18 @@ static tryst_status place_call(void *sized)
     return tryst_topo_place(NULL, sized, devices, NULL);
 }
 
+static void profile_fill(void *sized)
+{
+    *(tryst_profile_params *)sized =
+        (tryst_profile_params){.bytes_per_s = 1, .order = TRYST_PROFILE_BUCKETS};
+}
+
+static tryst_status profile_call(void *sized)
+{
+    double seconds;
+    return tryst_profile_bound(at.profile, sized, &seconds);
+}
+
 /* ---- outputs ----------------------------------------------------------------------- */
 
 static tryst_status op_tensor_call(void *sized)
@@ -250,6 +264,17 @@ static tryst_status route_call(void *sized)
     return tryst_topo_route(at.topo, 0, 1, sized);
 }
 
+static tryst_status profile_node_call(void *sized)
+{
+    return tryst_profile_node_get(at.profile, 0, sized);
+}
+
+static tryst_status profile_replay_call(void *sized)
+{
+    const tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1};
+    return tryst_profile_replay(at.profile, &params, sized);
+}
+
 static tryst_status fit_call(void *sized)
 {
     static const char *const names[] = {"a", "b"};
@@ -273,6 +298,7 @@ static void test_structs(void **state)
         SIZED_INPUT(tryst_pool_params, kind, pool_fill, pool_call, TRYST_OK),
         SIZED_INPUT(tryst_plan_params, struct_size, plan_fill, plan_call, TRYST_OK),
         SIZED_INPUT(tryst_place_params, ranks_count, place_fill, place_call, TRYST_OK),
+        SIZED_INPUT(tryst_profile_params, order, profile_fill, profile_call, TRYST_OK),
         SIZED_OUTPUT(tryst_tensor, op_tensor_call, TRYST_OK),
         SIZED_OUTPUT(tryst_error, op_error_call, TRYST_E_DEAD),
         SIZED_OUTPUT(tryst_error, step_status_call, TRYST_E_ABORTED),
@@ -286,6 +312,8 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_pool_counts, counts_call, TRYST_OK),
         SIZED_OUTPUT(tryst_plan_info, plan_info_call, TRYST_OK),
         SIZED_OUTPUT(tryst_route_info, route_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_profile_node, profile_node_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_profile_replayed, profile_replay_call, TRYST_OK),
         SIZED_OUTPUT(tryst_probe_info, fit_call, TRYST_OK),
     };
     (void)state;
@@ -444,6 +472,8 @@ static int setup(void **state)
         "{\"ranks\": [\"a\",\"b\"], \"nodes\": [\"s\"], \"links\": ["
         "{\"a\":\"a\",\"b\":\"s\",\"gbit_per_s\":1},"
         "{\"a\":\"b\",\"b\":\"s\",\"gbit_per_s\":1}]}";
+    static const char step[] =
+        "{\"tryst_profile\": 1, \"nodes\": [{\"name\": \"a\", \"bytes\": 1}]}";
     const tryst_pool_params pool = {.struct_size = sizeof pool,
                                     .kind = TRYST_POOL_REGISTERED};
     (void)state;
@@ -461,6 +491,8 @@ static int setup(void **state)
     assert_int_equal(tryst_topo_parse(racks, sizeof racks - 1, "racks", &at.topo),
                      TRYST_OK);
     assert_int_equal(tryst_plan_open(at.topo, NULL, &at.plan), TRYST_OK);
+    assert_int_equal(tryst_profile_parse(step, sizeof step - 1, "step", &at.profile),
+                     TRYST_OK);
     ops_open();
     return 0;
 }
@@ -468,6 +500,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    tryst_profile_close(at.profile);
     tryst_plan_close(at.plan);
     tryst_topo_close(at.topo);
     tryst_pool_close(at.pool);

@@ -39,7 +39,7 @@ BEGIN {
     may["rendezvous/protocol"] = "core topology/net " transports " " below " rendezvous/op rendezvous/peer"
     may["rendezvous"] = "core topology/net " transports " " rendezvous
     may["commsched/sched"] = "core rendezvous/op"
-    may["commsched/profile"] = "core"
+    may["commsched/profile"] = "core topology/base"
     may["commsched/coll"] = "core rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
     may["commsched/progress"] = "core topology/place " rendezvous
     may["commsched/context"] = "core topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/coll commsched/progress"

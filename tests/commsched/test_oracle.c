@@ -37,10 +37,16 @@ static struct oracle *graph_open(const struct graph *graph)
     struct err err = ERR_INIT;
     struct oracle *oracle;
     tryst_status status = oracle_open(graph->nodes, graph->nodes_count, graph->edges,
-                                      graph->edges_count, &err, &oracle);
+                                      graph->edges_count, &err, NULL, &oracle);
     if (status != TRYST_OK)
         fail_msg("%s", err.text);
     return oracle;
+}
+
+/* The replay by tails. */
+static double shortest(struct oracle *oracle, tryst_profile_span *spans)
+{
+    return oracle_replay(oracle, oracle_tails(oracle), true, spans);
 }
 
 /* ---- search ------------------------------------------------------------------------ */
@@ -183,8 +189,8 @@ static void test_training(void **unused)
         struct graph graph;
         training_draw(&graph, &random);
         struct oracle *oracle = graph_open(&graph);
-        assert_float_equal(oracle_best(oracle, NULL), search_all(&graph), 1e-9);
-        assert_float_equal(oracle_bound(oracle), oracle_best(oracle, NULL), 1e-9);
+        assert_float_equal(shortest(oracle, NULL), search_all(&graph), 1e-9);
+        assert_float_equal(oracle_bound(oracle), shortest(oracle, NULL), 1e-9);
         oracle_close(oracle);
     }
 }
@@ -199,7 +205,7 @@ static void test_any(void **unused)
         struct graph graph;
         graph_draw(&graph, &random);
         struct oracle *oracle = graph_open(&graph);
-        double best = oracle_best(oracle, NULL), bound = oracle_bound(oracle);
+        double best = shortest(oracle, NULL), bound = oracle_bound(oracle);
         int optimum = search_all(&graph);
         assert_true(bound <= optimum + 1e-9);
         assert_true(best >= optimum - 1e-9);
@@ -226,14 +232,14 @@ static void interrupted(struct graph *graph)
 
 static void test_pieces(void **unused)
 {
-    static const struct oracle_piece wanted[] = {{1, 1, 3}, {3, 3, 4}, {1, 4, 12}};
-    struct oracle_span spans[NODES_MAX];
+    static const tryst_profile_piece wanted[] = {{1, 1, 3}, {3, 3, 4}, {1, 4, 12}};
+    tryst_profile_span spans[NODES_MAX];
     struct graph graph;
     interrupted(&graph);
     struct oracle *oracle = graph_open(&graph);
-    assert_float_equal(oracle_best(oracle, spans), 14, 1e-9);
+    assert_float_equal(shortest(oracle, spans), 14, 1e-9);
     uint32_t count;
-    const struct oracle_piece *pieces = oracle_pieces(oracle, &count);
+    const tryst_profile_piece *pieces = oracle_pieces(oracle, &count);
     assert_int_equal(count, COUNT_OF(wanted));
     assert_memory_equal(pieces, wanted, sizeof wanted);
     assert_float_equal(spans[1].ready_s, 1, 1e-9);
@@ -271,7 +277,7 @@ static void test_empty(void **unused)
 {
     struct graph graph = {0};
     struct oracle *oracle = graph_open(&graph);
-    assert_float_equal(oracle_best(oracle, NULL), 0, 0);
+    assert_float_equal(shortest(oracle, NULL), 0, 0);
     assert_float_equal(oracle_bound(oracle), 0, 0);
     oracle_close(oracle);
 }
@@ -296,7 +302,8 @@ static void test_refused(void **unused)
         struct oracle_edge edges[] = {{0, 1}, table[i].edge};
         struct err err = ERR_INIT;
         struct oracle *oracle;
-        assert_int_equal(oracle_open(nodes, 2, edges, 2, &err, &oracle), TRYST_E_INVALID);
+        assert_int_equal(oracle_open(nodes, 2, edges, 2, &err, NULL, &oracle),
+                         TRYST_E_INVALID);
         assert_null(oracle);
         if (!strstr(err.text, table[i].text))
             fail_msg("row %zu: %s", i, err.text);
@@ -310,7 +317,7 @@ static tryst_status open_and_close(void)
     struct oracle *oracle;
     interrupted(&graph);
     tryst_status status = oracle_open(graph.nodes, graph.nodes_count, graph.edges,
-                                      graph.edges_count, &err, &oracle);
+                                      graph.edges_count, &err, NULL, &oracle);
     if (status == TRYST_OK)
         oracle_close(oracle);
     return status;

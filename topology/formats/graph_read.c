@@ -5,20 +5,16 @@
 #include "graph_read.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cluster_json.h"
-#include "core/os/fd.h"
+#include "core/memory/alloc.h"
 #include "core/source/source.h"
 #include "graph_json.h"
 #include "hwloc_xml.h"
 #include "nccl_xml.h"
 #include "synthetic.h"
-#include "topology/base/text.h"
-
-#define FILE_BYTES_MAX (1ul << 30)
-#define READ_BYTES     65536u
 
 static const char *const format_names[GRAPH_FORMATS] = {
     [GRAPH_AUTO] = "auto",         [GRAPH_JSON] = "json",
@@ -167,24 +163,6 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
 
 /* ---- from a path ------------------------------------------------------------------- */
 
-static tryst_status file_read(FILE *file, const char *name, struct text *text,
-                              struct err *err)
-{
-    char part[READ_BYTES];
-    size_t got;
-    while ((got = fread(part, 1, sizeof part, file)) > 0) {
-        text_add_bytes(text, part, got);
-        if (text->bytes > FILE_BYTES_MAX)
-            return err_set(err, TRYST_E_INVALID, "cannot read %s: larger than 1 GiB",
-                           name);
-    }
-    if (ferror(file))
-        return err_set(err, TRYST_E_IO, "cannot read %s: %s", name, strerror(errno));
-    if (text->failed)
-        return err_set(err, TRYST_E_NOMEM, "cannot read %s: out of memory", name);
-    return TRYST_OK;
-}
-
 /* True if `path`, which names no file, may be the description of a synthetic machine
  * ("node:4 gpu:8"). */
 static bool words_are_synthetic(const char *path)
@@ -194,20 +172,15 @@ static bool words_are_synthetic(const char *path)
 
 tryst_status graph_load(const char *path, struct err *err, struct graph **graph_p)
 {
-    struct text text = {0};
-    const char *name = strcmp(path, "-") == 0 ? "standard input" : *path ? path : "''";
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fd_file_open(path, "rbe");
-    if (!file && errno == ENOENT && words_are_synthetic(path))
+    const char *name;
+    char *text;
+    size_t bytes;
+    if (words_are_synthetic(path) && access(path, F_OK) != 0 && errno == ENOENT)
         return graph_read(path, strlen(path), "synthetic", GRAPH_AUTO, err, graph_p);
-    if (!file)
-        return err_set(err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
-    tryst_status status = file_read(file, name, &text, err);
-    if (!standard)
-        fclose(file);
-    if (status == TRYST_OK)
-        status = graph_read(text.data ? text.data : "", text.bytes, name, GRAPH_AUTO, err,
-                            graph_p);
-    text_drop(&text);
+    tryst_status status = source_load(path, err, &name, &text, &bytes);
+    if (status != TRYST_OK)
+        return status;
+    status = graph_read(text, bytes, name, GRAPH_AUTO, err, graph_p);
+    mem_free(text);
     return status;
 }

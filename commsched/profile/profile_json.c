@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read and write profiles.
+ *
+ * One idea: all nodes are read before any "after", so a name may be that of a later node;
+ * a JSON object maps names to numbers meanwhile.
+ * Invariant: reading what was written gives an equal profile. */
+#include "profile_json.h"
+
+#include "core/memory/alloc.h"
+#include "core/source/json_reader.h"
+#include "orders.h"
+
+enum { PROFILE_JSON_VERSION = 1 };
+/* The upper limits keep sums of numbers within the range of a double. */
+#define SECONDS_MAX 1e9
+#define BYTES_MAX   (UINT64_C(1) << 53)
+
+struct names {
+    struct tryst_profile *profile;
+    json_t *numbers; /* of nodes, by name */
+    uint32_t next;   /* the node that gets its predecessors next */
+};
+
+/* ---- reading ----------------------------------------------------------------------- */
+
+static tryst_status name_note(struct json_reader *reader, struct names *names,
+                              const char *name)
+{
+    if (json_object_get(names->numbers, name))
+        return reader_refuse_member(reader, "name", "the name \"%.100s\" is used twice",
+                                    name);
+    if (json_object_set_new(names->numbers, name,
+                            json_integer((json_int_t)names->profile->nodes_count)) != 0)
+        return source_no_memory(reader->source);
+    return TRYST_OK;
+}
+
+static tryst_status times_read(struct json_reader *reader, json_t *item,
+                               struct profile_node *node)
+{
+    for (int i = 0; i < PROFILE_TIMES; i++) {
+        const char *name = profile_time_name((enum profile_time)i);
+        if (!json_object_get(item, name))
+            continue;
+        if (!node->is_operation)
+            return reader_refuse_member(
+                reader, name,
+                "\"%s\" is recorded of operations alone, which have "
+                "\"bytes\"",
+                name);
+        tryst_status status =
+            reader_number(reader, item, name, 0, SECONDS_MAX, &node->times_s[i]);
+        if (status != TRYST_OK)
+            return status;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status amount_read(struct json_reader *reader, json_t *item,
+                                struct profile_node *node)
+{
+    bool seconds = json_object_get(item, "seconds"),
+         bytes = json_object_get(item, "bytes");
+    if (seconds == bytes)
+        return reader_refuse(reader,
+                             "a node has either \"seconds\" (an action) or \"bytes\" (an "
+                             "operation)%s",
+                             bytes ? ", not both" : "");
+    node->is_operation = bytes;
+    if (bytes)
+        return reader_whole(reader, item, "bytes", BYTES_MAX, &node->bytes);
+    return reader_number(reader, item, "seconds", 0, SECONDS_MAX, &node->seconds);
+}
+
+static tryst_status node_read(struct json_reader *reader, json_t *item, void *arg)
+{
+    static const char *const members[] = {"name",      "seconds", "bytes",       "after",
+                                          "ready",     "matched", "first_slice", "done",
+                                          "first_use", NULL};
+    struct names *names = arg;
+    const char *name = NULL;
+    tryst_status status = reader_members(reader, item, "a node", members);
+    if (status == TRYST_OK)
+        status = reader_string(reader, item, "name", true, &name);
+    if (status == TRYST_OK)
+        status = name_note(reader, names, name);
+    if (status != TRYST_OK)
+        return status;
+    struct profile_node *node = profile_node_add(names->profile, name);
+    if (!node)
+        return source_no_memory(reader->source);
+    status = amount_read(reader, item, node);
+    return status == TRYST_OK ? times_read(reader, item, node) : status;
+}
+
+static tryst_status before_read(struct json_reader *reader, json_t *item, void *arg)
+{
+    struct names *names = arg;
+    const char *name = json_string_value(item);
+    if (!name)
+        return reader_refuse(reader, "the name of a node is needed here: a string in "
+                                     "quotes");
+    json_t *number = json_object_get(names->numbers, name);
+    if (!number)
+        return reader_refuse(reader, "there is no node \"%.100s\"", name);
+    if (!profile_after_add(names->profile, names->next,
+                           (uint32_t)json_integer_value(number)))
+        return source_no_memory(reader->source);
+    return TRYST_OK;
+}
+
+static tryst_status after_read(struct json_reader *reader, json_t *item, void *arg)
+{
+    struct names *names = arg;
+    tryst_status status = reader_list(reader, item, "after", false, before_read, names);
+    names->next++;
+    return status;
+}
+
+static tryst_status root_read(struct json_reader *reader, json_t *root,
+                              struct names *names)
+{
+    static const char *const members[] = {"tryst_profile", "nodes", NULL};
+    tryst_status status = reader_members(reader, root, "a profile", members);
+    if (status != TRYST_OK)
+        return status;
+    json_t *version = json_object_get(root, "tryst_profile");
+    if (!json_is_integer(version) || json_integer_value(version) != PROFILE_JSON_VERSION)
+        return reader_refuse_member(reader, "tryst_profile",
+                                    "\"tryst_profile\" must be %d, the version of this "
+                                    "format",
+                                    PROFILE_JSON_VERSION);
+    status = reader_list(reader, root, "nodes", true, node_read, names);
+    if (status == TRYST_OK)
+        status = reader_list(reader, root, "nodes", true, after_read, names);
+    return status;
+}
+
+/* Reject a cycle, at one of its nodes or at one that comes after it. */
+static tryst_status cycle_check(struct json_reader *reader, struct tryst_profile *profile)
+{
+    uint32_t index;
+    struct err why = ERR_INIT;
+    tryst_status status = orders_cycle_find(profile, &why, &index);
+    if (status != TRYST_E_INVALID)
+        return reader_judge(reader, status, &why);
+    reader_enter(reader, "nodes", 0);
+    reader_enter(reader, NULL, index);
+    return reader_refuse(reader,
+                         "\"%.100s\" comes after itself, or after a node that does",
+                         profile->nodes[index].name);
+}
+
+tryst_status profile_json_read(const struct source *source,
+                               struct tryst_profile **profile_p)
+{
+    struct json_reader reader = {.source = source};
+    json_t *root;
+    tryst_status status = reader_parse(source, &root);
+    if (status != TRYST_OK)
+        return status;
+    struct names names = {.profile = profile_open(), .numbers = json_object()};
+    if (names.profile && names.numbers) {
+        status = root_read(&reader, root, &names);
+        if (status == TRYST_OK)
+            status = cycle_check(&reader, names.profile);
+    } else {
+        status = source_no_memory(source);
+    }
+    json_decref(names.numbers);
+    json_decref(root);
+    if (status == TRYST_OK)
+        *profile_p = names.profile;
+    else
+        profile_close(names.profile);
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------- */
+
+static void times_write(const struct profile_node *node, struct text *text)
+{
+    for (int i = 0; i < PROFILE_TIMES; i++) {
+        if (node->times_s[i] < 0)
+            continue;
+        text_addf(text, ", \"%s\": ", profile_time_name((enum profile_time)i));
+        text_add_number(text, node->times_s[i]);
+    }
+}
+
+static void node_write(const struct tryst_profile *profile,
+                       const struct profile_node *node, struct text *text)
+{
+    text_add(text, "{\"name\": ");
+    text_add_json(text, node->name);
+    if (node->is_operation) {
+        text_addf(text, ", \"bytes\": %llu", (unsigned long long)node->bytes);
+    } else {
+        text_add(text, ", \"seconds\": ");
+        text_add_number(text, node->seconds);
+    }
+    times_write(node, text);
+    for (uint32_t i = 0; i < node->after_count; i++) {
+        text_add(text, i ? ", " : ", \"after\": [");
+        text_add_json(text, profile->nodes[profile->after[node->after_first + i]].name);
+    }
+    text_add(text, node->after_count > 0 ? "]}" : "}");
+}
+
+void profile_json_write(const struct tryst_profile *profile, struct text *text)
+{
+    text_addf(text, "{\"tryst_profile\": %d,\n \"nodes\": [", PROFILE_JSON_VERSION);
+    for (uint32_t i = 0; i < profile->nodes_count; i++) {
+        text_add(text, i ? ",\n  " : "\n  ");
+        node_write(profile, &profile->nodes[i], text);
+    }
+    text_add(text, "]}\n");
+}
