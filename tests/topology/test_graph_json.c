@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/source/json_place.h"
 #include "graph_equal.h"
 #include "topology/base/text.h"
 #include "topology/formats/graph_read.h"
-#include "core/source/json_place.h"
 #include "topology/formats/json_write.h"
 
 static const char sample[] =
