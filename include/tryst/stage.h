@@ -28,6 +28,12 @@
  *  Weight versions count from 0 (the initial weights); each update makes the next one. A
  *  stage holds the newest `versions_count` of them; synchronous schedules need one.
  *
+ *  *Parts.* The parameters of one layer are a part of the stage: one backward completes
+ *  their gradient at one time, and they can be updated alone. A stage that is replicated
+ *  over ranks sums each part's gradient over its replicas as soon as it is complete
+ *  (work.part_added), and a forward needs only the update of the part that it reads next
+ *  (work.part_needed).
+ *
  *  Results depend on the model, the data, and the order of calls at each stage alone:
  *  never on the number of stages, ranks or threads. On one machine they are bitwise
  *  reproducible.
@@ -207,7 +213,29 @@ typedef struct tryst_stage_work {
      *  `done` when the call uses no buffer any more. Either may be NULL. */
     void *ready;
     void *done;
+    /** Stages with parts. Called by forward before it reads the weights of part `part`,
+     *  in rising order; it may update that part. A status other than TRYST_OK ends the
+     *  forward, which returns it. NULL: not called. */
+    tryst_status (*part_needed)(void *arg, int32_t part);
+    /** Stages with parts. Called by backward and backward_weight once this micro-batch's
+     *  gradient has been added to that of part `part`, in falling order; the call does
+     *  not use that gradient any more. A status other than TRYST_OK ends the call, which
+     *  returns it. NULL: not called. */
+    tryst_status (*part_added)(void *arg, int32_t part);
+    void *part_arg; /**< first argument of both */
 } tryst_stage_work;
+
+/** One part of a stage. */
+typedef struct tryst_stage_part {
+    size_t struct_size;
+    int32_t layer; /**< layer of the model, as tryst_parameter.layer */
+    tryst_dtype dtype;
+    /** Elements of `gradient`: those of all its parameters, and zeros between them. */
+    uint64_t count;
+    /** Sum over micro-batches since the last update, in host memory. Stays at this
+     *  address until the stage is closed. */
+    void *gradient;
+} tryst_stage_part;
 
 /** Costs of a stage, for the simulator. Flops and bytes are per micro-batch. Times are 0
  *  if unknown (estimate them from flops, or measure). */
@@ -293,6 +321,30 @@ typedef struct tryst_stage_ops {
     /** Return, after TRYST_E_SYSTEM, a sentence about the device's failure. Valid until
      *  close. The pointer is NULL in stages that cannot fail in this way. */
     const char *(*error)(const tryst_stage *stage);
+
+    /* The members below may be missing or NULL: such a stage cannot be replicated. */
+
+    /** Return the number of parts, numbered from 0 in the order in which forward reads
+     *  them. 0: the stage has no parameters, or they are in device memory. */
+    int32_t (*parts_count)(const tryst_stage *stage);
+
+    /** Describe a part. Returns TRYST_OK, or TRYST_E_INVALID for a part that does not
+     *  exist. */
+    tryst_status (*part)(const tryst_stage *stage, int32_t part,
+                         tryst_stage_part *part_p);
+
+    /** Begin an update by parts: give version newest + 1 its number, but no weights.
+     *  Then update_part makes the weights of each part, once each and in any order;
+     *  before that no call may read or add to that part. All calls together have the
+     *  same result as one `update`.
+     *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1, or when a part
+     *           lacks the previous update. */
+    tryst_status (*update_begin)(tryst_stage *stage, int32_t microbatches);
+
+    /** Make the newest version of one part, then clear its gradient.
+     *  Returns: TRYST_OK, or TRYST_E_INVALID for a part that does not exist or is
+     *           updated already. */
+    tryst_status (*update_part)(tryst_stage *stage, int32_t part);
 } tryst_stage_ops;
 
 struct tryst_stage {

@@ -48,6 +48,7 @@ static void layout_describe(struct device_layout *layout, tryst_layers layers,
 static void layout_tensors(struct device_layout *layout, struct device_layer *layer)
 {
     layer->tensors_count = layer->ops->tensors(&layout->model, layer->tensors);
+    layer->first = layout->arena_count;
     for (int32_t t = 0; t < layer->tensors_count; t++) {
         uint64_t count = layer_tensor_count(&layer->tensors[t]);
         layer->offsets[t] = layout->arena_count;
@@ -55,6 +56,7 @@ static void layout_tensors(struct device_layout *layout, struct device_layer *la
         layout->info.weights_count += count;
         layout->tensor_count_max = max_u64(layout->tensor_count_max, count);
     }
+    layer->count = layout->arena_count - layer->first;
 }
 
 /* Reserve a run of `count` elements and return its offset. */

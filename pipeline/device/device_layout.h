@@ -26,6 +26,9 @@ struct device_layer {
      *  its output is the stage's. */
     uint64_t output;
     uint64_t kept; /**< offset of the layer's part in `kept`, in bytes */
+    /** The layer's run in an arena, with the padding behind its tensors, in elements. */
+    uint64_t first, count;
+    uint64_t version; /**< newest weight version of this layer */
 };
 
 /** Offsets in the stage's allocation, in bytes. */

@@ -20,6 +20,7 @@
 #include "device_finish.h"
 
 #include "pipeline/base/memory.h"
+#include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
 
 #include <assert.h>
@@ -193,6 +194,40 @@ static void stage_mark_wait(struct device_stage *stage, const void *kept)
 
 /* ---- forward and backward ---------------------------------------------------------- */
 
+/* Call a function of the work (NULL: none) outside of the session's context, since it may
+ * call the stage. */
+static tryst_status stage_part_call(const struct device_stage *stage,
+                                    tryst_status (*fn)(void *arg, int32_t part),
+                                    void *arg, int32_t part)
+{
+    if (!fn) {
+        return TRYST_OK;
+    }
+    stage->kernels->leave(stage->session);
+    tryst_status status = fn(arg, part);
+    stage->kernels->enter(stage->session);
+    return status;
+}
+
+static tryst_status stage_forward_layers(const struct device_stage *stage,
+                                         const tryst_stage_work *work)
+{
+    for (int32_t i = 0; i < stage->layout.layers_count; i++) {
+        const struct device_layer *layer = &stage->layout.layers[i];
+        tryst_status status =
+            stage_part_call(stage, work->part_needed, work->part_arg, i);
+        if (status != TRYST_OK) {
+            return status;
+        }
+        assert(layer->version == stage->newest);
+        bool is_last = i + 1 == stage->layout.layers_count;
+        struct device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, NULL);
+        pass.output = is_last ? work->output : (char *)work->saved + layer->output;
+        layer->ops->forward(&pass);
+    }
+    return TRYST_OK;
+}
+
 static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *given)
 {
     struct device_stage *stage = (struct device_stage *)base;
@@ -205,15 +240,10 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
         return refuse_version(stage, work->version);
     }
-    for (int32_t i = 0; i < stage->layout.layers_count; i++) {
-        const struct device_layer *layer = &stage->layout.layers[i];
-        bool is_last = i + 1 == stage->layout.layers_count;
-        struct device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, NULL);
-        pass.output = is_last ? work->output : (char *)work->saved + layer->output;
-        layer->ops->forward(&pass);
-    }
+    tryst_status status = stage_forward_layers(stage, work);
     stage_record(stage, DEVICE_COMPUTE, work->ready);
-    return stage_end(stage, DEVICE_COMPUTE, work->done);
+    tryst_status ended = stage_end(stage, DEVICE_COMPUTE, work->done);
+    return status == TRYST_OK ? ended : status;
 }
 
 /* Return where layer `i` writes its input gradient: the stage's grad_input for the first
@@ -227,12 +257,13 @@ static void *stage_grad_input(const struct device_stage *stage, int32_t i,
 /* Run backward_input layer by layer from the last. With `whole`, each layer's
  * backward_weight follows at once, and all layers use the same memory of the stage as
  * `kept`. */
-static void stage_backward_layers(struct device_stage *stage,
-                                  const tryst_stage_work *work, bool whole)
+static tryst_status stage_backward_layers(const struct device_stage *stage,
+                                          const tryst_stage_work *work, bool whole)
 {
+    tryst_status status = TRYST_OK;
     const struct device_layout *layout = &stage->layout;
     const void *grad_output = work->grad_output;
-    for (int32_t i = layout->layers_count - 1; i >= 0; i--) {
+    for (int32_t i = layout->layers_count - 1; i >= 0 && status == TRYST_OK; i--) {
         const struct device_layer *layer = &layout->layers[i];
         char *kept = whole ? stage->memory + layout->places.kept
                            : (char *)work->kept + layer->kept;
@@ -246,9 +277,11 @@ static void stage_backward_layers(struct device_stage *stage,
         }
         if (whole) {
             layer->ops->backward_weight(&pass);
+            status = stage_part_call(stage, work->part_added, work->part_arg, i);
         }
         grad_output = pass.grad_input;
     }
+    return status;
 }
 
 static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *given,
@@ -269,13 +302,14 @@ static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *gi
     if (whole) {
         stage_accumulate_begin(stage, DEVICE_COMPUTE);
     }
-    stage_backward_layers(stage, work, whole);
+    tryst_status status = stage_backward_layers(stage, work, whole);
     if (whole) {
         stage_accumulate_end(stage, DEVICE_COMPUTE);
     } else {
         stage_mark(stage, work->kept);
     }
-    return stage_end(stage, DEVICE_COMPUTE, work->done);
+    tryst_status ended = stage_end(stage, DEVICE_COMPUTE, work->done);
+    return status == TRYST_OK ? ended : status;
 }
 
 static tryst_status device_stage_backward(tryst_stage *base, const tryst_stage_work *work)
@@ -304,26 +338,28 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     }
     stage_mark_wait(stage, work->kept);
     stage_accumulate_begin(stage, DEVICE_WEIGHT);
-    for (int32_t i = stage->layout.layers_count - 1; i >= 0; i--) {
+    tryst_status status = TRYST_OK;
+    for (int32_t i = stage->layout.layers_count - 1; i >= 0 && status == TRYST_OK; i--) {
         const struct device_layer *layer = &stage->layout.layers[i];
         const struct device_pass pass =
             stage_pass(stage, DEVICE_WEIGHT, i, work, (char *)work->kept + layer->kept);
         pass_recompute(stage, layer, &pass);
         layer->ops->backward_weight(&pass);
+        status = stage_part_call(stage, work->part_added, work->part_arg, i);
     }
     stage_accumulate_end(stage, DEVICE_WEIGHT);
     stage_record(stage, DEVICE_WEIGHT, work->ready);
-    return stage_end(stage, DEVICE_WEIGHT, work->done);
+    tryst_status ended = stage_end(stage, DEVICE_WEIGHT, work->done);
+    return status == TRYST_OK ? ended : status;
 }
 
-/* ---- update, parameters, cost ------------------------------------------------------ */
+/* ---- update, parts ----------------------------------------------------------------- */
 
 static struct device_update stage_update_scalars(struct device_stage *stage,
                                                  int32_t microbatches)
 {
     const tryst_optimizer *s = &stage->optimizer.settings;
     struct device_update update = {.adam = s->kind == TRYST_OPTIMIZER_ADAM,
-                                   .count = stage->layout.arena_count,
                                    .scale = 1.0 / microbatches,
                                    .lr = s->lr,
                                    .momentum = s->momentum,
@@ -338,33 +374,131 @@ static struct device_update stage_update_scalars(struct device_stage *stage,
     return update;
 }
 
-static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
-                                        void *done)
+/* Begin version newest + 1, for which no layer has weights yet. */
+static tryst_status stage_update_begin(struct device_stage *stage, int32_t microbatches)
 {
-    struct device_stage *stage = (struct device_stage *)base;
-    const struct device_places *places = &stage->layout.places;
     if (microbatches < 1) {
         return refuse(
             TRYST_E_INVALID,
             "cannot update the weights: the step has %d micro-batches (1 or more)",
             microbatches);
     }
-    uint64_t next = stage->newest + 1;
-    struct device_update update = stage_update_scalars(stage, microbatches);
-    update.from = device_stage_masters(stage, stage->newest);
-    update.to = device_stage_masters(stage, next);
-    update.rounded = stage->layout.rounds ? device_stage_rounded(stage, next) : NULL;
-    update.gradients = device_stage_wide(stage, places->gradients, 0);
-    update.first = device_stage_wide(stage, places->moments, 0);
-    update.second = update.adam ? device_stage_wide(stage, places->moments, 1) : NULL;
+    for (int32_t i = 0; i < stage->layout.layers_count; i++) {
+        if (stage->layout.layers[i].version != stage->newest) {
+            return refuse(TRYST_E_INVALID,
+                          "cannot update the weights: part %d lacks the previous update; "
+                          "call update_part for it",
+                          (int)i);
+        }
+    }
+    stage->updating = stage_update_scalars(stage, microbatches);
+    stage->newest++;
+    return TRYST_OK;
+}
 
-    stage->kernels->enter(stage->session);
+/* Make the newest weights of elements [first, first + count) of an arena. */
+static void stage_update_run(struct device_stage *stage, uint64_t first, uint64_t count)
+{
+    const struct device_layout *layout = &stage->layout;
+    uint64_t wide = first * device_dtype_bytes(stage->session->wide);
+    uint64_t t = first * device_dtype_bytes(stage->session->dtype);
+    uint64_t gradients = layout->places.gradients, moments = layout->places.moments;
+    struct device_update update = stage->updating;
+    update.count = count;
+    update.from = (char *)device_stage_masters(stage, stage->newest - 1) + wide;
+    update.to = (char *)device_stage_masters(stage, stage->newest) + wide;
+    if (layout->rounds) {
+        update.rounded = (char *)device_stage_rounded(stage, stage->newest) + t;
+    }
+    update.gradients = (char *)device_stage_wide(stage, gradients, 0) + wide;
+    update.first = (char *)device_stage_wide(stage, moments, 0) + wide;
+    if (update.adam) {
+        update.second = (char *)device_stage_wide(stage, moments, 1) + wide;
+    }
     stage_accumulate_begin(stage, DEVICE_COMPUTE);
     stage->kernels->update(&stage->session->lanes[DEVICE_COMPUTE], &update);
     stage_accumulate_end(stage, DEVICE_COMPUTE);
-    stage->newest = next;
+}
+
+static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
+                                        void *done)
+{
+    struct device_stage *stage = (struct device_stage *)base;
+    tryst_status status = stage_update_begin(stage, microbatches);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    stage->kernels->enter(stage->session);
+    stage_update_run(stage, 0, stage->layout.arena_count);
+    for (int32_t i = 0; i < stage->layout.layers_count; i++) {
+        stage->layout.layers[i].version = stage->newest;
+    }
     return stage_end(stage, DEVICE_COMPUTE, done);
 }
+
+static int32_t device_stage_parts_count(const tryst_stage *base)
+{
+    /* The gradients of other memory cannot be summed by collectives yet. */
+    return base->info.memory == TRYST_MEMORY_HOST
+               ? ((const struct device_stage *)base)->layout.layers_count
+               : 0;
+}
+
+static tryst_status stage_part_check(const tryst_stage *base, int32_t part)
+{
+    int32_t count = device_stage_parts_count(base);
+    return part >= 0 && part < count
+               ? TRYST_OK
+               : refuse(TRYST_E_INVALID,
+                        "cannot use part %d of the stage: it has %d parts, from 0",
+                        (int)part, (int)count);
+}
+
+static tryst_status device_stage_part(const tryst_stage *base, int32_t part,
+                                      tryst_stage_part *part_p)
+{
+    const struct device_stage *stage = (const struct device_stage *)base;
+    tryst_status status = stage_part_check(base, part);
+    if (status != TRYST_OK || !params_writable(part_p, "tryst_stage_part")) {
+        return TRYST_E_INVALID;
+    }
+    const struct device_layer *layer = &stage->layout.layers[part];
+    tryst_dtype wide = stage->session->wide;
+    char *gradients = device_stage_wide(stage, stage->layout.places.gradients, 0);
+    const tryst_stage_part own = {.layer = layer->index,
+                                  .dtype = wide,
+                                  .count = layer->count,
+                                  .gradient = gradients +
+                                              layer->first * device_dtype_bytes(wide)};
+    (void)tryst_sized_write(part_p, &own, sizeof(own));
+    return TRYST_OK;
+}
+
+static tryst_status device_stage_update_begin(tryst_stage *base, int32_t microbatches)
+{
+    return stage_update_begin((struct device_stage *)base, microbatches);
+}
+
+static tryst_status device_stage_update_part(tryst_stage *base, int32_t part)
+{
+    struct device_stage *stage = (struct device_stage *)base;
+    tryst_status status = stage_part_check(base, part);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    struct device_layer *layer = &stage->layout.layers[part];
+    if (layer->version == stage->newest) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot update part %d: it has the newest version already",
+                      (int)part);
+    }
+    stage->kernels->enter(stage->session);
+    stage_update_run(stage, layer->first, layer->count);
+    layer->version = stage->newest;
+    return stage_end(stage, DEVICE_COMPUTE, NULL);
+}
+
+/* ---- parameters, cost -------------------------------------------------------------- */
 
 static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
                                   uint64_t *newest_p)
@@ -478,4 +612,8 @@ const tryst_stage_ops device_stage_ops = {
     .cost = device_stage_cost,
     .close = device_stage_close,
     .error = device_stage_error,
+    .parts_count = device_stage_parts_count,
+    .part = device_stage_part,
+    .update_begin = device_stage_update_begin,
+    .update_part = device_stage_update_part,
 };

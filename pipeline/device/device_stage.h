@@ -23,6 +23,8 @@ struct device_stage {
     struct device_session *session;
     char *memory;    /**< the one allocation */
     uint64_t newest; /**< newest weight version */
+    /** The update that made or makes `newest`, without pointers and count. */
+    struct device_update updating;
     struct device_mark marks[DEVICE_MARKS_MAX];
     uint32_t marks_next; /**< mark to be replaced next when none is free */
     /** Event recorded after the last call that changed gradients or weights. */

@@ -105,10 +105,8 @@ static tryst_status sleep_stage_backward_weight(tryst_stage *base,
     return sleep_stage_back(base, work, whole_ns - whole_ns / 2);
 }
 
-static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
-                                       void *done)
+static tryst_status sleep_stage_update_begin(tryst_stage *base, int32_t microbatches)
 {
-    (void)done;
     if (microbatches < 1) {
         return refuse(
             TRYST_E_INVALID,
@@ -117,6 +115,34 @@ static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
     }
     ((struct sleep_stage *)base)->newest++;
     return TRYST_OK;
+}
+
+static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
+                                       void *done)
+{
+    (void)done;
+    return sleep_stage_update_begin(base, microbatches);
+}
+
+static int32_t sleep_stage_parts_count(const tryst_stage *base)
+{
+    (void)base;
+    return 0;
+}
+
+static tryst_status sleep_stage_part(const tryst_stage *base, int32_t part,
+                                     tryst_stage_part *part_p)
+{
+    (void)base;
+    (void)part_p;
+    return refuse(TRYST_E_INVALID,
+                  "cannot use part %d of the stage: it only sleeps, and has no parts",
+                  (int)part);
+}
+
+static tryst_status sleep_stage_update_part(tryst_stage *base, int32_t part)
+{
+    return sleep_stage_part(base, part, NULL);
 }
 
 static void sleep_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
@@ -167,6 +193,10 @@ static const tryst_stage_ops sleep_stage_ops = {
     .parameter_visit = sleep_stage_parameter_visit,
     .cost = sleep_stage_cost,
     .close = sleep_stage_close,
+    .parts_count = sleep_stage_parts_count,
+    .part = sleep_stage_part,
+    .update_begin = sleep_stage_update_begin,
+    .update_part = sleep_stage_update_part,
 };
 
 tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
