@@ -44,7 +44,15 @@ TRYST_BEGIN_DECLS
  *   INPUT_GRAD   as BACKWARD                             gradient of its input only
  *   WEIGHT_GRAD  own INPUT_GRAD                          gradient of the weights
  *   UPDATE       a BACKWARD or WEIGHT_GRAD before it     the next weight version
- *   REDUCE_GRAD  reserved for replicated stages: the gradient summed over them */
+ *   REDUCE_GRAD  the last BACKWARD or WEIGHT_GRAD        the sum of the weights'
+ *                before an UPDATE                        gradients over all replicas
+ *
+ *  A stage is *replicated* if several ranks have actions of it. Each of these ranks is a
+ *  replica with micro-batches of its own, and all of them make every weight version
+ *  together: each runs as many UPDATEs as the others, with one REDUCE_GRAD before each.
+ *  A REDUCE_GRAD takes no time of its rank. The sum is over all micro-batches of all
+ *  replicas, and UPDATE divides it by their number: so a step has the result of one
+ *  process with all micro-batches, but for the order of additions. */
 typedef enum tryst_action_kind {
     TRYST_ACTION_NONE = 0,
     TRYST_ACTION_FORWARD = 1,     /**< F */
@@ -52,7 +60,7 @@ typedef enum tryst_action_kind {
     TRYST_ACTION_INPUT_GRAD = 3,  /**< I */
     TRYST_ACTION_WEIGHT_GRAD = 4, /**< W */
     TRYST_ACTION_UPDATE = 5,
-    TRYST_ACTION_REDUCE_GRAD = 6
+    TRYST_ACTION_REDUCE_GRAD = 6 /**< see replicated stages, above */
 } tryst_action_kind;
 
 /** Return "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD"; "" for another value. Static. */
@@ -85,10 +93,10 @@ typedef struct tryst_program tryst_program;
 /** Open an empty program.
  *
  *  Any number of stages may be on one rank, in any placement (interleaved, V); a stage is
- *  on the rank that has its actions.
+ *  on the rank that has its actions, or replicated over the ranks that have them.
  *
- *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1, or stages below
- *           ranks)
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1, or more ranks than
+ *           stages times micro-batches)
  */
 TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
                                           int microbatches_count,
@@ -122,6 +130,20 @@ TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_co
                                               int microbatches_count,
                                               tryst_program **program_p);
 
+/** Copy a program `replicas_count` times, as data parallelism over whole pipelines does.
+ *
+ *  Copy d of rank r is rank d × ranks + r, and its micro-batch m is d × micro-batches +
+ *  m, of so many times more. Each stage gets a REDUCE_GRAD behind its last backward
+ *  before each UPDATE, where it has none. One copy has the same ranks and micro-batches
+ *  as `program`, and no REDUCE_GRAD is added.
+ *
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (replicas_count below 1, or more
+ *           ranks or micro-batches than an int32_t counts)
+ */
+TRYST_API tryst_status tryst_program_replicate(const tryst_program *program,
+                                               int replicas_count,
+                                               tryst_program **replicated_p);
+
 /** Return the name of a schedule of tryst_program_generate, by index from 0; NULL if
  *  there is none. Static. */
 TRYST_API const char *tryst_program_schedule_name(int index);
@@ -139,6 +161,13 @@ TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program
 /** Return the rank that holds `stage` (the first with an action of it), -1 if none
  *  does. */
 TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
+/** Return the rank that runs `microbatch` at `stage`, -1 if none does. */
+TRYST_API int tryst_program_rank_of_microbatch(const tryst_program *program, int stage,
+                                               int microbatch);
+/** Return the number of replicas of `stage`: the ranks with an action of it. Writes the
+ *  first `capacity` of them to `ranks` (NULL if capacity is 0), in rising order. */
+TRYST_API int tryst_program_replicas(const tryst_program *program, int stage,
+                                     int32_t *ranks, int capacity);
 
 /** Load a program from a CSV file in the compute-only form of
  *  torch.distributed.pipelining (_load_csv/_dump_csv): one row per rank, one cell per
@@ -146,8 +175,8 @@ TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
  *
  *  Row r is rank r's; stages and micro-batches are counted from the cells. If a file has
  *  no UPDATE, one for each stage is appended to its rank's row; a file with any
- *  ("0UPDATE") is taken as it is. Communication actions (SEND_F, …) are refused, since
- *  transfers follow from the compute actions.
+ *  ("0UPDATE") is taken as it is. "0REDUCE_GRAD" is PyTorch's, too. Communication actions
+ *  (SEND_F, …) are refused, since transfers follow from the compute actions.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_IO       the file cannot be read
@@ -182,9 +211,10 @@ typedef struct tryst_program_peak {
 } tryst_program_peak;
 
 /** Check that a program can run: every stage has each micro-batch's F once, and B once or
- *  I and W once each; each stage is on one rank; a dry run of all ranks comes to its end;
- *  each weight version still exists when it is read; each backward is followed by an
- *  UPDATE. REDUCE_GRAD is refused.
+ *  I and W once each, on one rank; a dry run of all ranks comes to its end; each weight
+ *  version still exists when it is read; each backward is followed by an UPDATE, with a
+ *  REDUCE_GRAD between them if the stage is replicated; all replicas of a stage make the
+ *  same versions.
  *
  *  `peaks` (may be NULL) receives one entry per rank.
  *
@@ -223,6 +253,9 @@ typedef struct tryst_sim_params {
      *  cores. 0: a core for every rank. */
     int32_t cores_count;
     int32_t reserved;
+    /** For each stage: time from the REDUCE_GRAD of its last replica until its gradients
+     *  are summed; its UPDATEs wait for it. NULL: 0 for all stages. */
+    const double *reduce_grad_s;
 } tryst_sim_params;
 
 typedef struct tryst_sim_rank {

@@ -45,11 +45,12 @@ const char *tryst_action_format(const tryst_action *action, char *text_p, size_t
 tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatches_count,
                                 tryst_program **program_p)
 {
-    if (ranks_count < 1 || stages_count < ranks_count || microbatches_count < 1) {
+    if (ranks_count < 1 || stages_count < 1 || microbatches_count < 1 ||
+        (int64_t)stages_count * microbatches_count < ranks_count) {
         return refuse(TRYST_E_INVALID,
                       "cannot open a program for %d ranks, %d stages and "
-                      "%d micro-batches: each count "
-                      "must be at least 1, and every rank needs a stage",
+                      "%d micro-batches: each count must be at least 1, and every rank "
+                      "needs a micro-batch at a stage",
                       ranks_count, stages_count, microbatches_count);
     }
     tryst_program *program = calloc(1, sizeof *program);
@@ -113,7 +114,8 @@ static tryst_status refuse_action(const tryst_program *program, int rank,
     return refuse(
         TRYST_E_INVALID,
         "cannot append kind %d, stage %d, micro-batch %d to rank %d: the program has %d "
-        "ranks, %d stages and %d micro-batches, and UPDATE has micro-batch -1",
+        "ranks, %d stages and %d micro-batches, and UPDATE and REDUCE_GRAD have "
+        "micro-batch -1",
         (int)action->kind, action->stage, action->microbatch, rank, program->ranks_count,
         program->stages_count, program->microbatches_count);
 }
@@ -193,6 +195,83 @@ int tryst_program_rank_of(const tryst_program *program, int stage)
         }
     }
     return -1;
+}
+
+int tryst_program_rank_of_microbatch(const tryst_program *program, int stage,
+                                     int microbatch)
+{
+    for (int rank = 0; program && rank < program->ranks_count; rank++) {
+        const struct program_list *list = &program->lists[rank];
+        for (size_t i = 0; i < list->count; i++) {
+            if (list->actions[i].stage == stage &&
+                list->actions[i].microbatch == microbatch) {
+                return microbatch >= 0 ? rank : -1;
+            }
+        }
+    }
+    return -1;
+}
+
+int tryst_program_replicas(const tryst_program *program, int stage, int32_t *ranks,
+                           int capacity)
+{
+    int count = 0;
+    for (int rank = 0; program && rank < program->ranks_count; rank++) {
+        if (list_has_stage(&program->lists[rank], stage)) {
+            if (count < capacity) {
+                ranks[count] = rank;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+/* ---- places ------------------------------------------------------------------------ */
+
+tryst_status program_places_open(const tryst_program *program,
+                                 struct program_places *places_p)
+{
+    size_t stages = (size_t)program->stages_count;
+    size_t cells = stages * (size_t)program->microbatches_count;
+    int *seen = malloc(stages * sizeof *seen); /* last rank with the stage */
+    *places_p =
+        (struct program_places){.owners = malloc(cells * sizeof *places_p->owners),
+                                .replicas = calloc(stages, sizeof *places_p->replicas)};
+    if (!seen || !places_p->owners || !places_p->replicas) {
+        free(seen);
+        return TRYST_E_NOMEM;
+    }
+    for (size_t i = 0; i < cells; i++) {
+        places_p->owners[i] = -1;
+    }
+    for (size_t i = 0; i < stages; i++) {
+        seen[i] = -1;
+    }
+    for (int rank = 0; rank < program->ranks_count; rank++) {
+        const struct program_list *list = &program->lists[rank];
+        for (size_t i = 0; i < list->count; i++) {
+            const tryst_action *action = &list->actions[i];
+            if (action->microbatch < 0) {
+                continue;
+            }
+            places_p->replicas[action->stage] += seen[action->stage] != rank;
+            seen[action->stage] = rank;
+            int *owner =
+                program_owner(program, places_p, action->stage, action->microbatch);
+            if (*owner < 0) {
+                *owner = rank;
+            }
+        }
+    }
+    free(seen);
+    return TRYST_OK;
+}
+
+void program_places_close(struct program_places *places)
+{
+    free(places->owners);
+    free(places->replicas);
 }
 
 /* True if the actions of `list` from index `first` on are exactly those that

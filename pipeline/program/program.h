@@ -53,6 +53,26 @@ size_t program_items_count(const tryst_program *program);
 /** Return the index of `item` among all items: 0 to program_items_count - 1. */
 size_t program_item_index(const tryst_program *program, struct program_item item);
 
+/** Where stages and micro-batches are. */
+struct program_places {
+    int *owners;   /**< [stages × micro-batches]: the rank; -1: none */
+    int *replicas; /**< [stages]: ranks that run a micro-batch there */
+};
+
+/** Find the places; the first rank of a micro-batch that is on several counts. Returns
+ *  TRYST_OK or TRYST_E_NOMEM; close the places in both cases. */
+tryst_status program_places_open(const tryst_program *program,
+                                 struct program_places *places_p);
+void program_places_close(struct program_places *places);
+
+static inline int *program_owner(const tryst_program *program,
+                                 const struct program_places *places, int stage,
+                                 int microbatch)
+{
+    return &places->owners[(size_t)stage * (size_t)program->microbatches_count +
+                           (size_t)microbatch];
+}
+
 /** True if every action reads version 0, and the only UPDATEs of each rank are, at the
  *  end of its list, those that program_append_updates would append. Only then can a file
  *  omit the UPDATEs. */

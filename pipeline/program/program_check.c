@@ -2,14 +2,19 @@
 /* Checks that a program can run, and computes how much each rank holds at most.
  *
  * Four passes, each of which relies on the passes before:
- *   placing   all actions of a stage are on one rank; at a stage, no F, B, I or W of a
- *             micro-batch occurs twice, and B does not occur beside I or W
+ *   placing   all actions of a micro-batch at a stage are on one rank; no F, B, I or W
+ *             of them occurs twice, and B does not occur beside I or W
  *   counting  every stage has every micro-batch's forward and backward
  *   dry run   all ranks walk through their lists, and take an action only when the items
  *             that it needs are made; if no rank can continue before the end, the program
  *             would deadlock
  *   versions  rank by rank: each weight version exists when it is read, and gradients are
- *             followed by an UPDATE; computes the peaks
+ *             followed by an UPDATE, with a REDUCE_GRAD between them if the stage is
+ *             replicated; all replicas make the same versions; computes the peaks
+ *
+ * The dry run lets UPDATE n of a replicated stage wait for REDUCE_GRAD n of all replicas.
+ * Their order does not matter, so only their number is kept: no replica is more than one
+ * ahead, because each has an UPDATE between two REDUCE_GRADs.
  *
  * The first error ends the check with a sentence, then the grid with the place marked. */
 #include <stdlib.h>
@@ -21,18 +26,29 @@
 #include "program.h"
 #include "program_grid.h"
 
+struct check_stage {
+    int first_rank; /* first rank with the stage; -1: none so far */
+    /* on the rank that is checked: UPDATEs so far, gradients since the last UPDATE, and
+     * whether a REDUCE_GRAD followed them */
+    int32_t updates;
+    int32_t pending;
+    bool reduced;
+    int32_t versions;    /* UPDATEs of the first rank with the stage */
+    int64_t reduces;     /* REDUCE_GRADs of all ranks */
+    int64_t reduces_run; /* those that the dry run has passed */
+};
+
 struct check {
     const tryst_program *program;
     tryst_check_params params;
     char *room; /* [TRYST_PIPELINE_TEXT_MAX], memory of `out` */
     struct text out;
-    int *owners; /* [stages]: rank that has the stage; -1: none so far */
+    struct program_places places;
     /* [items]: placing sets 1 if an action makes the item, the dry run once it is made */
     uint8_t *made;
-    size_t *positions;         /* [ranks]: next action of the dry run */
-    int32_t *updates;          /* [stages]: UPDATEs so far */
-    int32_t *pending;          /* [stages]: gradients since the last UPDATE */
-    tryst_program_peak *peaks; /* [ranks], or NULL */
+    size_t *positions;          /* [ranks]: next action of the dry run */
+    struct check_stage *stages; /* [stages] */
+    tryst_program_peak *peaks;  /* [ranks], or NULL */
 };
 
 static tryst_status fail_at(struct check *state, int rank, size_t position)
@@ -56,21 +72,21 @@ static void place_print(struct check *state, int rank, size_t position)
 static tryst_status place_action(struct check *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
-    int *owner = &state->owners[action->stage];
-    if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
+    struct check_stage *stage = &state->stages[action->stage];
+    int owner = action->microbatch >= 0
+                    ? *program_owner(state->program, &state->places, action->stage,
+                                     action->microbatch)
+                    : rank;
+    if (owner != rank) {
         place_print(state, rank, position);
         text_add(&state->out,
-                 ": REDUCE_GRAD is reserved for replicated stages and cannot run yet");
+                 ": micro-batch %d of stage %d is already on rank %d; all its actions at "
+                 "a stage must be on one rank",
+                 action->microbatch, action->stage, owner);
         return fail_at(state, rank, position);
     }
-    if (*owner >= 0 && *owner != rank) {
-        place_print(state, rank, position);
-        text_add(&state->out,
-                 ": stage %d is already on rank %d; a stage must be on one rank",
-                 action->stage, *owner);
-        return fail_at(state, rank, position);
-    }
-    *owner = rank;
+    stage->first_rank = stage->first_rank < 0 ? rank : stage->first_rank;
+    stage->reduces += action->kind == TRYST_ACTION_REDUCE_GRAD;
     struct program_item items[PROGRAM_ITEMS_MAX];
     int count = program_makes(action, items);
     for (int i = 0; i < count; i++) {
@@ -103,7 +119,7 @@ static tryst_status missing_item_print(struct check *state, struct program_item 
 {
     static const char *const missing[] = {"forward (F)", "backward (B, or I and W)",
                                           "weight gradient (W)"};
-    int rank = state->owners[item.stage];
+    int rank = state->stages[item.stage].first_rank;
     text_add(&state->out, "stage %d has no %s of micro-batch %d", item.stage,
              missing[item.kind], item.microbatch);
     if (rank < 0) {
@@ -149,18 +165,40 @@ static bool first_lacking(const struct check *state, const tryst_action *action,
     return false;
 }
 
+/* True if `action` is an UPDATE that waits for a REDUCE_GRAD of another replica. (A wrong
+ * version is found by check_update.) */
+static bool lacks_sum(const struct check *state, const tryst_action *action)
+{
+    const struct check_stage *stage = &state->stages[action->stage];
+    int64_t needed = (int64_t)action->version * state->places.replicas[action->stage];
+    return action->kind == TRYST_ACTION_UPDATE &&
+           state->places.replicas[action->stage] > 1 &&
+           stage->reduces_run < (needed < stage->reduces ? needed : stage->reduces);
+}
+
+static void run_action(struct check *state, const tryst_action *action)
+{
+    struct program_item items[PROGRAM_ITEMS_MAX];
+    int count = program_makes(action, items);
+    for (int i = 0; i < count; i++) {
+        state->made[program_item_index(state->program, items[i])] = 1;
+    }
+    state->stages[action->stage].reduces_run += action->kind == TRYST_ACTION_REDUCE_GRAD;
+}
+
+static bool can_run(const struct check *state, const tryst_action *action)
+{
+    struct program_item lacking;
+    return !first_lacking(state, action, &lacking) && !lacks_sum(state, action);
+}
+
 static bool advance_rank(struct check *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
     size_t before = state->positions[rank];
-    struct program_item lacking;
     while (state->positions[rank] < list->count &&
-           !first_lacking(state, &list->actions[state->positions[rank]], &lacking)) {
-        struct program_item items[PROGRAM_ITEMS_MAX];
-        int count = program_makes(&list->actions[state->positions[rank]], items);
-        for (int i = 0; i < count; i++) {
-            state->made[program_item_index(state->program, items[i])] = 1;
-        }
+           can_run(state, &list->actions[state->positions[rank]])) {
+        run_action(state, &list->actions[state->positions[rank]]);
         state->positions[rank]++;
     }
     return state->positions[rank] != before;
@@ -175,14 +213,17 @@ static tryst_status deadlock_print(struct check *state)
         const struct program_list *list = &state->program->lists[rank];
         size_t position = state->positions[rank];
         struct program_item item;
-        if (position == list->count ||
-            !first_lacking(state, &list->actions[position], &item)) {
+        if (position == list->count) {
             continue;
         }
         text_add(&state->out, first < 0 ? "no rank can continue: " : "; ");
         place_print(state, rank, position);
-        text_add(&state->out, " waits for %s of stage %d, micro-batch %d",
-                 what[item.kind], item.stage, item.microbatch);
+        if (first_lacking(state, &list->actions[position], &item)) {
+            text_add(&state->out, " waits for %s of stage %d, micro-batch %d",
+                     what[item.kind], item.stage, item.microbatch);
+        } else {
+            text_add(&state->out, " waits for a REDUCE_GRAD of another replica");
+        }
         first = first < 0 ? rank : first;
     }
     return fail_at(state, first, state->positions[first]);
@@ -206,21 +247,66 @@ static tryst_status check_dry_run(struct check *state)
 
 /* ---- versions and peaks ------------------------------------------------------------ */
 
+/* Fail with the action's name and `words` after it. */
+static tryst_status fail_action(struct check *state, int rank, size_t position,
+                                const char *words, int number)
+{
+    place_print(state, rank, position);
+    text_add(&state->out, words, number);
+    return fail_at(state, rank, position);
+}
+
 static tryst_status check_update(struct check *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
-    if (state->pending[action->stage] == 0) {
-        place_print(state, rank, position);
-        text_add(&state->out, " follows no backward of stage %d", action->stage);
-        return fail_at(state, rank, position);
+    struct check_stage *stage = &state->stages[action->stage];
+    if (stage->pending == 0) {
+        return fail_action(state, rank, position, " follows no backward of stage %d",
+                           action->stage);
     }
-    int32_t next = ++state->updates[action->stage];
+    if (!stage->reduced && state->places.replicas[action->stage] > 1) {
+        return fail_action(state, rank, position,
+                           " follows no REDUCE_GRAD, but the stage has %d replicas",
+                           state->places.replicas[action->stage]);
+    }
+    int32_t next = ++stage->updates;
     if (action->version != next) {
-        place_print(state, rank, position);
-        text_add(&state->out, ": this update makes version %d", next);
-        return fail_at(state, rank, position);
+        return fail_action(state, rank, position, ": this update makes version %d", next);
     }
-    state->pending[action->stage] = 0;
+    stage->pending = 0;
+    stage->reduced = false;
+    return TRYST_OK;
+}
+
+static tryst_status check_reduce(struct check *state, int rank, size_t position)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    struct check_stage *stage = &state->stages[action->stage];
+    if (stage->pending == 0) {
+        return fail_action(state, rank, position, " follows no backward of stage %d",
+                           action->stage);
+    }
+    if (stage->reduced) {
+        return fail_action(state, rank, position,
+                           ": the gradients of stage %d are summed already; an UPDATE "
+                           "must come between",
+                           action->stage);
+    }
+    stage->reduced = true;
+    return TRYST_OK;
+}
+
+/* Count a gradient that B or W adds. */
+static tryst_status check_gradient(struct check *state, int rank, size_t position)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    struct check_stage *stage = &state->stages[action->stage];
+    if (stage->reduced) {
+        return fail_action(state, rank, position,
+                           " comes between REDUCE_GRAD and UPDATE of stage %d",
+                           action->stage);
+    }
+    stage->pending++;
     return TRYST_OK;
 }
 
@@ -228,7 +314,7 @@ static tryst_status check_read(struct check *state, int rank, size_t position,
                                int32_t *versions_p)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
-    int32_t newest = state->updates[action->stage];
+    int32_t newest = state->stages[action->stage].updates;
     if (action->version > newest) {
         place_print(state, rank, position);
         text_add(&state->out, " reads version %d, but the newest there is %d",
@@ -259,25 +345,33 @@ static tryst_status check_held(struct check *state, int rank, size_t position,
     return fail_at(state, rank, position);
 }
 
-static tryst_status check_rank(struct check *state, int rank)
+static tryst_status check_versions_of(struct check *state, int rank, size_t position,
+                                      int32_t *versions_p)
+{
+    switch (state->program->lists[rank].actions[position].kind) {
+    case TRYST_ACTION_UPDATE: return check_update(state, rank, position);
+    case TRYST_ACTION_REDUCE_GRAD: return check_reduce(state, rank, position);
+    default: return check_read(state, rank, position, versions_p);
+    }
+}
+
+static tryst_status check_actions(struct check *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
     tryst_program_peak peak = {.activations = 0, .versions = 1};
     int32_t held = 0;
     for (size_t i = 0; i < list->count; i++) {
         const tryst_action *action = &list->actions[i];
-        tryst_status status = action->kind == TRYST_ACTION_UPDATE
-                                  ? check_update(state, rank, i)
-                                  : check_read(state, rank, i, &peak.versions);
+        tryst_status status = check_versions_of(state, rank, i, &peak.versions);
         if (status == TRYST_OK && action->kind == TRYST_ACTION_FORWARD) {
             held++;
             peak.activations = held > peak.activations ? held : peak.activations;
             status = check_held(state, rank, i, held);
         }
-        if (action->kind == TRYST_ACTION_BACKWARD ||
-            action->kind == TRYST_ACTION_WEIGHT_GRAD) {
+        if (status == TRYST_OK && (action->kind == TRYST_ACTION_BACKWARD ||
+                                   action->kind == TRYST_ACTION_WEIGHT_GRAD)) {
             held--;
-            state->pending[action->stage]++;
+            status = check_gradient(state, rank, i);
         }
         if (status != TRYST_OK) {
             return status;
@@ -289,23 +383,48 @@ static tryst_status check_rank(struct check *state, int rank)
     return TRYST_OK;
 }
 
-static tryst_status check_versions(struct check *state)
+/* Check what a rank leaves of a stage: no gradient, and the first replica's versions. */
+static tryst_status check_end(struct check *state, int rank, int stage)
 {
-    for (int rank = 0; rank < state->program->ranks_count; rank++) {
-        tryst_status status = check_rank(state, rank);
-        if (status != TRYST_OK) {
-            return status;
-        }
+    struct check_stage *self = &state->stages[stage];
+    if (self->pending > 0) {
+        text_add(&state->out, "stage %d: %d gradients are followed by no UPDATE", stage,
+                 self->pending);
+        return fail_at(state, rank, state->program->lists[rank].count);
     }
-    for (int stage = 0; stage < state->program->stages_count; stage++) {
-        if (state->pending[stage] > 0) {
-            int rank = state->owners[stage];
-            text_add(&state->out, "stage %d: %d gradients are followed by no UPDATE",
-                     stage, state->pending[stage]);
-            return fail_at(state, rank, state->program->lists[rank].count);
-        }
+    if (self->first_rank == rank) {
+        self->versions = self->updates;
+    }
+    if (self->updates != self->versions) {
+        text_add(&state->out, "stage %d has %d UPDATEs on rank %d, but %d on rank %d",
+                 stage, self->updates, rank, self->versions, self->first_rank);
+        return fail_at(state, rank, state->program->lists[rank].count);
     }
     return TRYST_OK;
+}
+
+static tryst_status check_rank(struct check *state, int rank)
+{
+    const struct program_list *list = &state->program->lists[rank];
+    for (size_t i = 0; i < list->count; i++) {
+        struct check_stage *stage = &state->stages[list->actions[i].stage];
+        stage->updates = stage->pending = 0;
+        stage->reduced = false;
+    }
+    tryst_status status = check_actions(state, rank);
+    for (size_t i = 0; i < list->count && status == TRYST_OK; i++) {
+        status = check_end(state, rank, list->actions[i].stage);
+    }
+    return status;
+}
+
+static tryst_status check_versions(struct check *state)
+{
+    tryst_status status = TRYST_OK;
+    for (int rank = 0; rank < state->program->ranks_count && status == TRYST_OK; rank++) {
+        status = check_rank(state, rank);
+    }
+    return status;
 }
 
 /* ---- the whole check --------------------------------------------------------------- */
@@ -313,25 +432,22 @@ static tryst_status check_versions(struct check *state)
 static void check_close(struct check *state)
 {
     free(state->room);
-    free(state->owners);
+    program_places_close(&state->places);
     free(state->made);
     free(state->positions);
-    free(state->updates);
-    free(state->pending);
+    free(state->stages);
 }
 
 static tryst_status check_open(struct check *state)
 {
     size_t stages = (size_t)state->program->stages_count;
     state->room = malloc(TRYST_PIPELINE_TEXT_MAX);
-    state->owners = malloc(stages * sizeof *state->owners);
     state->made = calloc(program_items_count(state->program), 1);
     state->positions =
         calloc((size_t)state->program->ranks_count, sizeof *state->positions);
-    state->updates = calloc(stages, sizeof *state->updates);
-    state->pending = calloc(stages, sizeof *state->pending);
-    if (!state->room || !state->owners || !state->made || !state->positions ||
-        !state->updates || !state->pending) {
+    state->stages = calloc(stages, sizeof *state->stages);
+    if (program_places_open(state->program, &state->places) != TRYST_OK || !state->room ||
+        !state->made || !state->positions || !state->stages) {
         check_close(state);
         return refuse(
             TRYST_E_NOMEM,
@@ -341,7 +457,7 @@ static tryst_status check_open(struct check *state)
     state->out = text_begin(state->room, TRYST_PIPELINE_TEXT_MAX);
     text_add(&state->out, "cannot run the program: ");
     for (size_t stage = 0; stage < stages; stage++) {
-        state->owners[stage] = -1;
+        state->stages[stage].first_rank = -1;
     }
     return TRYST_OK;
 }

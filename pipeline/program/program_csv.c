@@ -35,6 +35,7 @@ struct csv {
     int rows_count;
     size_t actions_count;
     size_t updates_count;
+    size_t microbatch_actions_count; /* neither UPDATE nor REDUCE_GRAD */
 };
 
 /* ---- one cell ---------------------------------------------------------------------- */
@@ -85,17 +86,14 @@ static const char *refusal(const char *cursor)
         return "is sharding, which this engine lacks: save the schedule in the "
                "compute_only form";
     }
-    if (strncmp(cursor, "REDUCE_GRAD", 11) == 0) {
-        return "is reserved for replicated stages, which cannot run yet";
-    }
     return NULL;
 }
 
 static bool read_kind(const char **cursor_p, tryst_action_kind *kind_p)
 {
     static const tryst_action_kind kinds[] = {
-        TRYST_ACTION_UPDATE, TRYST_ACTION_FORWARD, TRYST_ACTION_BACKWARD,
-        TRYST_ACTION_INPUT_GRAD, TRYST_ACTION_WEIGHT_GRAD};
+        TRYST_ACTION_UPDATE,     TRYST_ACTION_FORWARD,     TRYST_ACTION_BACKWARD,
+        TRYST_ACTION_INPUT_GRAD, TRYST_ACTION_WEIGHT_GRAD, TRYST_ACTION_REDUCE_GRAD};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (take(cursor_p, tryst_action_kind_name(kinds[i]))) {
             *kind_p = kinds[i];
@@ -117,12 +115,12 @@ static const char *read_action(const char *cell_text, tryst_action *action)
         return reason;
     }
     if (!read_kind(&cursor, &action->kind)) {
-        return "has no known action: F, B, I, W or UPDATE follows the stage";
+        return "has no known action: F, B, I, W, UPDATE or REDUCE_GRAD follows the stage";
     }
-    bool is_update = action->kind == TRYST_ACTION_UPDATE;
     action->microbatch = -1;
-    action->version = is_update ? 1 : 0;
-    if (!is_update && !read_number(&cursor, &action->microbatch)) {
+    action->version = action->kind == TRYST_ACTION_UPDATE ? 1 : 0;
+    if (action->kind < TRYST_ACTION_UPDATE &&
+        !read_number(&cursor, &action->microbatch)) {
         return "has no micro-batch number behind the action, as \"2F0\" has";
     }
     if (take(&cursor, "v")) {
@@ -152,7 +150,7 @@ static tryst_status add_ranks(tryst_program *program, int ranks_count)
 }
 
 /* Add one action. Actions of a row beyond CELL_NUMBER_MAX are only counted: check_size
- * refuses such a file, which has more rows than stages. */
+ * refuses such a file. */
 static tryst_status add_action(struct csv *file, int row, const tryst_action *action)
 {
     tryst_program *program = file->program;
@@ -164,6 +162,7 @@ static tryst_status add_action(struct csv *file, int row, const tryst_action *ac
     }
     file->actions_count++;
     file->updates_count += action->kind == TRYST_ACTION_UPDATE;
+    file->microbatch_actions_count += action->microbatch >= 0;
     if (row > CELL_NUMBER_MAX) {
         return TRYST_OK;
     }
@@ -319,8 +318,8 @@ static tryst_status load_rows(struct csv *file, FILE *stream)
     return status;
 }
 
-/* Refuse a file without actions or micro-batches, with more rows than stages, or with
- * fewer actions than forwards are needed: one for each stage and micro-batch. */
+/* Refuse a file without actions or micro-batches, with too many rows, or with fewer
+ * actions than forwards are needed: one for each stage and micro-batch. */
 static tryst_status check_size(struct csv *file)
 {
     const tryst_program *program = file->program;
@@ -331,24 +330,26 @@ static tryst_status check_size(struct csv *file)
     }
     if (program->microbatches_count == 0) {
         return refuse(TRYST_E_PROGRAM,
-                      "cannot load %s: no micro-batch: there are only UPDATEs",
+                      "cannot load %s: no micro-batch: there are only UPDATEs and "
+                      "REDUCE_GRADs",
                       file->path);
     }
-    if (program->stages_count < file->rows_count) {
+    if (forwards < (uint64_t)file->rows_count || file->rows_count > CELL_NUMBER_MAX) {
         return refuse(TRYST_E_PROGRAM,
-                      "cannot load %s: %d rows (ranks), but stages only to "
-                      "%d; every rank needs one",
-                      file->path, file->rows_count, program->stages_count - 1);
+                      "cannot load %s: %d rows (ranks), but stages only to %d and "
+                      "micro-batches to %d; every rank needs a micro-batch at a stage "
+                      "(%d ranks at most)",
+                      file->path, file->rows_count, program->stages_count - 1,
+                      program->microbatches_count - 1, CELL_NUMBER_MAX);
     }
-    /* Do not count UPDATEs: a file may omit them. */
-    if (forwards > file->actions_count - file->updates_count) {
+    if (forwards > file->microbatch_actions_count) {
         return refuse(
             TRYST_E_PROGRAM,
             "cannot load %s: it names stage %d and micro-batch %d, so it needs at least "
             "%llu "
-            "forwards, but has %zu actions in all",
+            "forwards, but has %zu actions with a micro-batch",
             file->path, program->stages_count - 1, program->microbatches_count - 1,
-            (unsigned long long)forwards, file->actions_count - file->updates_count);
+            (unsigned long long)forwards, file->microbatch_actions_count);
     }
     return TRYST_OK;
 }

@@ -27,13 +27,20 @@ struct sim_rank {
     int32_t held;       /* saved activations */
 };
 
+/* The sum of a stage's gradients over its replicas. */
+struct sim_sum {
+    int64_t reduces; /* REDUCE_GRADs that have ended, of all replicas */
+    double ready_s;  /* when the newest complete sum is there */
+};
+
 struct simulation {
     const tryst_program *program;
     const tryst_sim_params *params;
     tryst_sim *sim;
     struct sim_rank *ranks;
-    int *owners;       /* [stages]: rank that has the stage */
-    double *made_s;    /* [items]: when the item was made; NEVER: not yet */
+    struct program_places places;
+    struct sim_sum *sums; /* [stages] */
+    double *made_s;       /* [items]: when the item was made; NEVER: not yet */
     double *arrived_s; /* [items]: when another stage can use the item; NEVER: not made */
     double *link_s;    /* [from × to ranks]: when the link is free */
     double now_s;
@@ -61,13 +68,18 @@ static double transfer(struct simulation *state, struct program_item item)
     int user = program_item_user(state->program, item);
     /* the lower one of the two stages */
     int boundary = user < item.stage ? user : item.stage;
-    int from = state->owners[item.stage];
-    if (user < 0 || state->owners[user] == from) {
+    if (user < 0) {
+        return state->now_s;
+    }
+    int from =
+        *program_owner(state->program, &state->places, item.stage, item.microbatch);
+    int to = *program_owner(state->program, &state->places, user, item.microbatch);
+    if (to == from) {
         return state->now_s;
     }
     const tryst_sim_params *params = state->params;
-    double *free_s = &state->link_s[(size_t)from * (size_t)state->program->ranks_count +
-                                    (size_t)state->owners[user]];
+    double *free_s =
+        &state->link_s[(size_t)from * (size_t)state->program->ranks_count + (size_t)to];
     double bytes = params->boundary_bytes ? (double)params->boundary_bytes[boundary] : 0;
     double wire_s = params->link_bytes_per_s > 0 ? bytes / params->link_bytes_per_s : 0;
     double begin_s = *free_s > state->now_s ? *free_s : state->now_s;
@@ -86,13 +98,38 @@ static void make_items(struct simulation *state, const tryst_action *action)
     }
 }
 
+/* Count a REDUCE_GRAD; the last replica's begins the sum. */
+static void reduce(struct simulation *state, int stage)
+{
+    struct sim_sum *sum = &state->sums[stage];
+    int replicas = state->places.replicas[stage];
+    bool takes_time = replicas > 1 && state->params->reduce_grad_s;
+    sum->reduces++;
+    if (replicas < 2 || sum->reduces % replicas == 0) {
+        sum->ready_s =
+            state->now_s + (takes_time ? state->params->reduce_grad_s[stage] : 0);
+    }
+}
+
+/* Return the time when the sum is there that an UPDATE needs; NEVER while a replica's
+ * REDUCE_GRAD is missing; 0 for a stage that is not replicated. */
+static double sum_time(const struct simulation *state, const tryst_action *update)
+{
+    const struct sim_sum *sum = &state->sums[update->stage];
+    int replicas = state->places.replicas[update->stage];
+    if (replicas < 2) {
+        return 0;
+    }
+    return sum->reduces >= (int64_t)update->version * replicas ? sum->ready_s : NEVER;
+}
+
 /* Return the time when all items that `action` needs are at its rank; NEVER while one of
  * them is not made. */
 static double ready_time(const struct simulation *state, const tryst_action *action)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
     int count = program_needs(state->program, action, items);
-    double ready_s = 0;
+    double ready_s = action->kind == TRYST_ACTION_UPDATE ? sum_time(state, action) : 0;
     for (int i = 0; i < count; i++) {
         size_t index = program_item_index(state->program, items[i]);
         double at_s = items[i].stage == action->stage ? state->made_s[index]
@@ -143,6 +180,9 @@ static void end_action(struct simulation *state, int rank)
         self->held--;
     }
     make_items(state, action);
+    if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
+        reduce(state, action->stage);
+    }
     self->running = false;
     self->next++;
 }
@@ -293,7 +333,8 @@ static tryst_sim *sim_open(const tryst_program *program)
 static void simulation_close(struct simulation *state)
 {
     free(state->ranks);
-    free(state->owners);
+    program_places_close(&state->places);
+    free(state->sums);
     free(state->made_s);
     free(state->arrived_s);
     free(state->link_s);
@@ -313,12 +354,13 @@ static tryst_status simulation_open(struct simulation *state)
     size_t ranks = (size_t)program->ranks_count;
     size_t items = program_items_count(program);
     state->ranks = calloc(ranks, sizeof *state->ranks);
-    state->owners = calloc((size_t)program->stages_count, sizeof *state->owners);
+    state->sums = calloc((size_t)program->stages_count, sizeof *state->sums);
+    tryst_status placed = program_places_open(program, &state->places);
     state->made_s = calloc(items, sizeof *state->made_s);
     state->arrived_s = calloc(items, sizeof *state->arrived_s);
     state->link_s = calloc(ranks * ranks, sizeof *state->link_s);
-    if (!state->ranks || !state->owners || !state->made_s || !state->arrived_s ||
-        !state->link_s) {
+    if (placed != TRYST_OK || !state->ranks || !state->sums || !state->made_s ||
+        !state->arrived_s || !state->link_s) {
         simulation_close(state);
         return refuse_memory(program);
     }
@@ -326,9 +368,9 @@ static tryst_status simulation_open(struct simulation *state)
         state->made_s[i] = NEVER;
         state->arrived_s[i] = NEVER;
     }
-    for (int stage = 0; stage < program->stages_count; stage++) {
-        int rank = tryst_program_rank_of(program, stage);
-        state->owners[stage] = rank >= 0 ? rank : 0;
+    for (size_t i = 0; i < items / PROGRAM_ITEM_KINDS; i++) { /* nowhere: no transfer */
+        int *owner = &state->places.owners[i];
+        *owner = *owner < 0 ? 0 : *owner;
     }
     return TRYST_OK;
 }
@@ -350,7 +392,8 @@ static tryst_status params_check(const tryst_program *program,
         const tryst_action_costs *costs = &params->costs[stage];
         if (!(costs->forward_s >= 0 && costs->backward_s >= 0 &&
               costs->input_grad_s >= 0 && costs->weight_grad_s >= 0 &&
-              costs->update_s >= 0)) {
+              costs->update_s >= 0 &&
+              (!params->reduce_grad_s || params->reduce_grad_s[stage] >= 0))) {
             return refuse(TRYST_E_INVALID,
                           "cannot simulate the program: a cost of stage %d "
                           "is negative or not a number",

@@ -125,6 +125,73 @@ static void test_peaks(void **state)
     }
 }
 
+/* ---- replicas ---------------------------------------------------------------------- */
+
+static tryst_program *replicate(tryst_program *program, int replicas)
+{
+    tryst_program *replicated = NULL;
+    assert_int_equal(tryst_program_replicate(program, replicas, &replicated), TRYST_OK);
+    tryst_program_close(program);
+    return replicated;
+}
+
+static void test_replicate(void **state)
+{
+    int32_t ranks[3] = {-7, -7, -7};
+    tryst_program *program = replicate(generate("1f1b", 2, 2), 2);
+    assert_int_equal(tryst_program_ranks(program), 4);
+    assert_int_equal(tryst_program_stages(program), 2);
+    assert_int_equal(tryst_program_microbatches(program), 4);
+    assert_string_equal(rank_text(program, 0), "0F0 0F1 0B0 0B1 0REDUCE_GRAD 0UPDATE");
+    assert_string_equal(rank_text(program, 3), "1F2 1B2 1F3 1B3 1REDUCE_GRAD 1UPDATE");
+    assert_int_equal(tryst_program_rank_of(program, 1), 1);
+    assert_int_equal(tryst_program_rank_of_microbatch(program, 1, 1), 1);
+    assert_int_equal(tryst_program_rank_of_microbatch(program, 1, 2), 3);
+    assert_int_equal(tryst_program_rank_of_microbatch(program, 1, 4), -1);
+    assert_int_equal(tryst_program_rank_of_microbatch(program, 1, -1), -1);
+    assert_int_equal(tryst_program_replicas(program, 1, ranks, 3), 2);
+    assert_int_equal(ranks[0], 1);
+    assert_int_equal(ranks[1], 3);
+    assert_int_equal(ranks[2], -7);
+    assert_int_equal(tryst_program_replicas(program, 2, NULL, 0), 0);
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
+    tryst_program_close(program);
+
+    program = replicate(generate("gpipe", 2, 2), 1); /* a copy */
+    assert_string_equal(rank_text(program, 1), "1F0 1F1 1B0 1B1 1UPDATE");
+    tryst_program *refused = NULL;
+    assert_int_equal(tryst_program_replicate(program, 0, &refused), TRYST_E_INVALID);
+    assert_int_equal(tryst_program_replicate(program, INT32_MAX, &refused),
+                     TRYST_E_INVALID);
+    assert_int_equal(tryst_program_replicate(NULL, 2, &refused), TRYST_E_INVALID);
+    assert_int_equal(tryst_program_replicate(program, 2, NULL), TRYST_E_INVALID);
+    assert_null(refused);
+    tryst_program_close(program);
+}
+
+/* Every generator's program passes the checker in any number of copies, with the peaks of
+ * one. */
+static void test_replicas_pass(void **state)
+{
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        for (int replicas = 1; replicas <= 4; replicas++) {
+            for (int s = 0; tryst_program_schedule_name(s); s++) {
+                tryst_program *program =
+                    generate(tryst_program_schedule_name(s), ranks, 5);
+                tryst_program_peak one[4], all[16];
+                assert_int_equal(tryst_program_check(program, NULL, one), TRYST_OK);
+                program = replicate(program, replicas);
+                assert_int_equal(tryst_program_check(program, NULL, all), TRYST_OK);
+                for (int rank = 0; rank < ranks * replicas; rank++) {
+                    assert_int_equal(all[rank].activations,
+                                     one[rank % ranks].activations);
+                }
+                tryst_program_close(program);
+            }
+        }
+    }
+}
+
 /* ---- checker ----------------------------------------------------------------------- */
 
 static tryst_action_kind kind_of(const char **cursor)
@@ -212,6 +279,43 @@ static void test_checker_accepts(void **state)
     }
 }
 
+/* Copies of lists with several UPDATEs, several stages on a rank, split backwards, and
+ * with a REDUCE_GRAD already. */
+static void test_replicate_places(void **state)
+{
+    static const struct {
+        int stages, microbatches;
+        const char *actions;
+        const char *copied; /* rank 1 of two */
+    } rows[] = {
+        {1, 2, "0F0 0B0 0UPDATE 0F1v1 0B1v1 0UPDATEv2",
+         "0F2 0B2 0REDUCE_GRAD 0UPDATE 0F3v1 0B3v1 0REDUCE_GRAD 0UPDATEv2"},
+        {2, 1, "0F0 1F0 1I0 0I0 1W0 0W0 0UPDATE 1UPDATE",
+         "0F1 1F1 1I1 0I1 1W1 1REDUCE_GRAD 0W1 0REDUCE_GRAD 0UPDATE 1UPDATE"},
+        {1, 1, "0F0 0B0 0REDUCE_GRAD 0UPDATE", "0F1 0B1 0REDUCE_GRAD 0UPDATE"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tryst_program *program =
+            replicate(parse(1, rows[i].stages, rows[i].microbatches, rows[i].actions), 2);
+        assert_string_equal(rank_text(program, 1), rows[i].copied);
+        assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
+        tryst_program_close(program);
+    }
+}
+
+/* Replicas may have different lists: unequal numbers of copies of two stages. */
+static void test_unequal_replicas(void **state)
+{
+    tryst_program *program = parse(3, 2, 4,
+                                   "0F0 0F1 0B0 0B1 0REDUCE_GRAD 0UPDATE | "
+                                   "0F2 0F3 0B2 0B3 0REDUCE_GRAD 0UPDATE | "
+                                   "1F0 1B0 1F2 1B2 1F1 1B1 1F3 1B3 1UPDATE");
+    if (tryst_program_check(program, NULL, NULL) != TRYST_OK) {
+        fail_msg("%s", tryst_last_error());
+    }
+    tryst_program_close(program);
+}
+
 static void test_checker_refuses(void **state)
 {
     static const struct {
@@ -226,8 +330,10 @@ static void test_checker_refuses(void **state)
         {1, 1, 1, "0F0 0I0 0UPDATE", "no weight gradient (W) of micro-batch 0",
          "Step   3: []"},
         {2, 2, 1, "0F0 0B0 0UPDATE |", "no rank has an action of this stage", NULL},
-        {2, 2, 1, "0F0 0B0 0UPDATE | 1F0 1B0 1UPDATE 0UPDATE", "already on rank 0",
-         "Step   3:"},
+        {2, 2, 1, "0F0 0B0 0UPDATE | 1F0 1B0 1UPDATE 0UPDATE",
+         "0UPDATE follows no backward of stage 0", "Step   3:"},
+        {2, 2, 1, "0F0 1B0 0B0 0UPDATE | 1F0 1UPDATE",
+         "micro-batch 0 of stage 1 is already on rank 0", "Step   0:"},
         {1, 1, 1, "0B0 0F0 0UPDATE", "0B0 waits for the output of stage 0",
          "Step   0: [0B0]"},
         {1, 1, 1, "0F0 0W0 0I0 0UPDATE", "0W0 waits for the input's gradient",
@@ -243,7 +349,29 @@ static void test_checker_refuses(void **state)
          "Step   0: [0UPDATE]"},
         {1, 1, 1, "0F0 0B0 0UPDATEv3", "this update makes version 1",
          "Step   2: [0UPDATEv3]"},
-        {1, 1, 1, "0F0 0B0 0REDUCE_GRAD 0UPDATE", "reserved", "Step   2: [0REDUCE_GRAD]"},
+        {1, 1, 1, "0F0 0REDUCE_GRAD 0B0 0UPDATE", "0REDUCE_GRAD follows no backward",
+         "Step   1: [0REDUCE_GRAD]"},
+        {1, 1, 1, "0F0 0B0 0REDUCE_GRAD 0REDUCE_GRAD 0UPDATE", "are summed already",
+         "Step   3: [0REDUCE_GRAD]"},
+        {1, 1, 2, "0F0 0F1 0B0 0REDUCE_GRAD 0B1 0UPDATE",
+         "0B1 comes between REDUCE_GRAD and UPDATE of stage 0", "Step   4: [0B1]"},
+        /* two replicas of one stage */
+        {2, 1, 2, "0F0 0B0 0REDUCE_GRAD 0UPDATE | 0F1 0B1 0UPDATE",
+         "follows no REDUCE_GRAD, but the stage has 2 replicas", "Step   2:"},
+        {2, 1, 2, "0F0 0B0 0REDUCE_GRAD 0UPDATE | 0F1 0B1", "are followed by no UPDATE",
+         "Step   2:"},
+        {2, 1, 3,
+         "0F0 0B0 0REDUCE_GRAD 0UPDATE | "
+         "0F1 0B1 0REDUCE_GRAD 0UPDATE 0F2 0B2 0REDUCE_GRAD 0UPDATEv2",
+         "stage 0 has 2 UPDATEs on rank 1, but 1 on rank 0", "Step   8:"},
+        /* each replica of a stage waits for the other one's second REDUCE_GRAD */
+        {2, 2, 2,
+         "0F0 1F0 1B0 1REDUCE_GRAD 1UPDATE 0B0 0REDUCE_GRAD 0UPDATE | "
+         "0F1 1F1 1B1 0B1 0REDUCE_GRAD 0UPDATE 1REDUCE_GRAD 1UPDATE",
+         "rank 0, position 4: 1UPDATE waits for a REDUCE_GRAD of another replica; rank "
+         "1, "
+         "position 5: 0UPDATE waits",
+         "Step   4:"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tryst_program *program =
@@ -417,6 +545,30 @@ static void test_csv_round_trip(void **state)
     }
 }
 
+/* REDUCE_GRAD, with PyTorch's name, and the rows of replicas. */
+static void test_csv_replicated(void **state)
+{
+    tryst_program *program = load("0F0,0F1,0B0,0B1,0REDUCE_GRAD\r\n"
+                                  "1F0,1B0,1F1,1B1,1REDUCE_GRAD\r\n");
+    assert_string_equal(rank_text(program, 0), "0F0 0F1 0B0 0B1 0REDUCE_GRAD 0UPDATE");
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
+    tryst_program *twice = NULL, *loaded = NULL;
+    assert_int_equal(tryst_program_replicate(program, 2, &twice), TRYST_OK);
+    assert_int_equal(tryst_program_save_csv(twice, path), TRYST_OK);
+    assert_string_equal(read_file(), "0F0,0F1,0B0,0B1,0REDUCE_GRAD\r\n"
+                                     "1F0,1B0,1F1,1B1,1REDUCE_GRAD\r\n"
+                                     "0F2,0F3,0B2,0B3,0REDUCE_GRAD\r\n"
+                                     "1F2,1B2,1F3,1B3,1REDUCE_GRAD\r\n");
+    assert_int_equal(tryst_program_load_csv(path, &loaded), TRYST_OK);
+    assert_int_equal(tryst_program_check(loaded, NULL, NULL), TRYST_OK);
+    assert_int_equal(tryst_program_stages(loaded), 2);
+    assert_int_equal(tryst_program_microbatches(loaded), 4);
+    assert_string_equal(rank_text(loaded, 3), "1F2 1B2 1F3 1B3 1REDUCE_GRAD 1UPDATE");
+    tryst_program_close(loaded);
+    tryst_program_close(twice);
+    tryst_program_close(program);
+}
+
 /* UPDATEs are left out only if loading restores them: not if a rank or a stage has no
  * UPDATE, or has them in another order. (Found by the fuzzer.) */
 static void test_csv_odd_updates(void **state)
@@ -454,7 +606,8 @@ static void test_csv_refuses(void **state)
         {"0F0\n1RECV_F0,1F0\n",
          "row 2 (rank 1), column 1: \"1RECV_F0\" is communication"},
         {"0UNSHARD,0F0\n", "\"0UNSHARD\" is sharding"},
-        {"0F0,0REDUCE_GRAD\n", "\"0REDUCE_GRAD\" is reserved"},
+        {"0F0,0REDUCE_GRAD1\n", "\"0REDUCE_GRAD1\" has something behind"},
+        {"0F0\n0UPDATE,0REDUCE_GRAD\n", "2 rows (ranks), but stages only to 0"},
         {"(0F0;1B0)\n", "\"(0F0;1B0)\" opens a parenthesis"},
         {"0F0,(0F0;1B0\n", "column 2: \"(0F0;1B0\" opens a parenthesis"},
         {"(0F0;1B0)OVERLAP_X\n", "opens a parenthesis"},
@@ -535,12 +688,17 @@ int main(void)
         cmocka_unit_test(test_peaks),
         cmocka_unit_test(test_checker_accepts),
         cmocka_unit_test(test_checker_refuses),
+        cmocka_unit_test(test_replicate),
+        cmocka_unit_test(test_replicas_pass),
+        cmocka_unit_test(test_replicate_places),
+        cmocka_unit_test(test_unequal_replicas),
         cmocka_unit_test(test_checker_limits),
         cmocka_unit_test(test_grid_is_bounded),
         cmocka_unit_test(test_append_refuses_ranges),
         cmocka_unit_test_setup_teardown(test_csv_save, set_up_path, tear_down_path),
         cmocka_unit_test_setup_teardown(test_csv_load, set_up_path, tear_down_path),
         cmocka_unit_test_setup_teardown(test_csv_pair, set_up_path, tear_down_path),
+        cmocka_unit_test_setup_teardown(test_csv_replicated, set_up_path, tear_down_path),
         cmocka_unit_test_setup_teardown(test_csv_round_trip, set_up_path, tear_down_path),
         cmocka_unit_test_setup_teardown(test_csv_odd_updates, set_up_path,
                                         tear_down_path),

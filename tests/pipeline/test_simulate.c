@@ -99,6 +99,46 @@ static void test_link(void **state)
     tryst_sim_free(sim);
 }
 
+/* Two replicas, the second with twice the micro-batches: its REDUCE_GRAD is at 6 s, the
+ * sum takes 4 s, and both UPDATEs begin at 10 s. */
+static void test_reduce(void **state)
+{
+    static const tryst_action short_list[] = {{TRYST_ACTION_FORWARD, 0, 0, 0},
+                                              {TRYST_ACTION_BACKWARD, 0, 0, 0},
+                                              {TRYST_ACTION_REDUCE_GRAD, 0, -1, 0},
+                                              {TRYST_ACTION_UPDATE, 0, -1, 1}};
+    static const tryst_action long_list[] = {
+        {TRYST_ACTION_FORWARD, 0, 1, 0},      {TRYST_ACTION_BACKWARD, 0, 1, 0},
+        {TRYST_ACTION_FORWARD, 0, 2, 0},      {TRYST_ACTION_BACKWARD, 0, 2, 0},
+        {TRYST_ACTION_REDUCE_GRAD, 0, -1, 0}, {TRYST_ACTION_UPDATE, 0, -1, 1}};
+    tryst_action_costs costs[RANKS_MAX];
+    tryst_sim_params params = equal_stages(costs, 1.0, 2.0);
+    const double reduce_s[] = {4}, wrong_s[] = {-1};
+    costs[0].update_s = 0.5;
+    params.reduce_grad_s = reduce_s;
+    tryst_program *program = NULL;
+    tryst_sim *sim = NULL;
+    assert_int_equal(tryst_program_open(2, 1, 3, &program), TRYST_OK);
+    for (size_t i = 0; i < sizeof short_list / sizeof *short_list; i++) {
+        assert_int_equal(tryst_program_append(program, 0, &short_list[i]), TRYST_OK);
+    }
+    for (size_t i = 0; i < sizeof long_list / sizeof *long_list; i++) {
+        assert_int_equal(tryst_program_append(program, 1, &long_list[i]), TRYST_OK);
+    }
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
+    assert_int_equal(tryst_program_simulate(program, &params, &sim), TRYST_OK);
+    assert_close(sim->events[0][2].end_s, 3);
+    assert_close(sim->events[1][4].end_s, 6);
+    assert_close(sim->events[0][3].begin_s, 10);
+    assert_close(sim->events[1][5].begin_s, 10);
+    assert_close(sim->makespan_s, 10.5);
+    assert_close(sim->ranks[0].busy_s, 3.5);
+    tryst_sim_free(sim);
+    params.reduce_grad_s = wrong_s;
+    assert_int_equal(tryst_program_simulate(program, &params, &sim), TRYST_E_INVALID);
+    tryst_program_close(program);
+}
+
 /* A link carries one transfer at a time: gpipe's outputs, one per second, queue behind
  * each other at two seconds each. The last of 4 arrives at 1 + 4·2. */
 static void test_link_is_shared(void **state)
@@ -178,9 +218,10 @@ static void test_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_closed_forms),   cmocka_unit_test(test_link),
-        cmocka_unit_test(test_link_is_shared), cmocka_unit_test(test_cores),
-        cmocka_unit_test(test_deterministic),  cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_closed_forms), cmocka_unit_test(test_link),
+        cmocka_unit_test(test_reduce),       cmocka_unit_test(test_link_is_shared),
+        cmocka_unit_test(test_cores),        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
