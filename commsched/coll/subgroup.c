@@ -71,39 +71,46 @@ static bool is_new(const int32_t *members, uint32_t at)
     return true;
 }
 
-/* Check the members, and find this rank among them. */
-static tryst_status members_check(const tryst_group *group,
-                                  const tryst_subgroup_params *params, uint32_t *rank_p)
+tryst_status subgroup_members_check(const tryst_group *group,
+                                    const tryst_subgroup_params *params, const char *call)
 {
-    int32_t size = tryst_group_size(group), rank = tryst_group_rank(group);
-    *rank_p = UINT32_MAX;
+    int32_t size = tryst_group_size(group);
     if (!params->members)
-        return refuse_null(open_call, "subgroup_params->members");
+        return refuse_null(call, "subgroup_params->members");
     if (!params->count || params->count > (uint32_t)size)
         return refuse(TRYST_E_INVALID,
                       "cannot %s: count is %" PRIu32 " (1 to %" PRId32
                       ", the number of ranks of the group)",
-                      open_call, params->count, size);
+                      call, params->count, size);
     for (uint32_t i = 0; i < params->count; i++) {
         int32_t member = params->members[i];
         if (member < 0 || member >= size)
             return refuse(TRYST_E_INVALID,
                           "cannot %s: members[%" PRIu32 "] is %" PRId32
                           "; ranks of the group are 0 to %" PRId32,
-                          open_call, i, member, size - 1);
+                          call, i, member, size - 1);
         if (!is_new(params->members, i))
             return refuse(TRYST_E_INVALID,
-                          "cannot %s: rank %" PRId32 " is a member twice", open_call,
-                          member);
-        if (member == rank)
-            *rank_p = i;
+                          "cannot %s: rank %" PRId32 " is a member twice", call, member);
     }
-    if (*rank_p == UINT32_MAX)
-        return refuse(TRYST_E_INVALID,
-                      "cannot %s: this rank, %" PRId32 ", is not a member; members alone "
-                      "open a subgroup",
-                      open_call, rank);
     return TRYST_OK;
+}
+
+/* Find this rank among the members. */
+static tryst_status rank_find(const tryst_group *group,
+                              const tryst_subgroup_params *params, uint32_t *rank_p)
+{
+    int32_t rank = tryst_group_rank(group);
+    for (uint32_t i = 0; i < params->count; i++) {
+        if (params->members[i] == rank) {
+            *rank_p = i;
+            return TRYST_OK;
+        }
+    }
+    return refuse(TRYST_E_INVALID,
+                  "cannot %s: this rank, %" PRId32 ", is not a member; members alone "
+                  "open a subgroup",
+                  open_call, rank);
 }
 
 static tryst_subgroup *subgroup_make(tryst_group *group,
@@ -148,7 +155,9 @@ tryst_status tryst_subgroup_open(tryst_group *group,
                       tryst_sized_reason(subgroup_params));
     tryst_status status = group_check(group, open_call);
     if (status == TRYST_OK)
-        status = members_check(group, params, &rank);
+        status = subgroup_members_check(group, params, open_call);
+    if (status == TRYST_OK)
+        status = rank_find(group, params, &rank);
     if (status != TRYST_OK)
         return status;
     *subgroup_p = subgroup_make(group, params, rank);

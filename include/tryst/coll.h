@@ -411,6 +411,39 @@ TRYST_API tryst_status tryst_coll_tree(tryst_group *group,
                                        const tryst_coll_params *coll_params,
                                        uint32_t tree, bool is_up, int32_t *parents);
 
+/** Result of tryst_coll_order_get. */
+typedef struct tryst_coll_order {
+    size_t struct_size;
+    uint32_t trees; /**< number of trees of the all-reduce */
+    uint32_t reserved;
+    /** Elements of the tensor that the tree carries: `count` from `first` on. The ranges
+     *  of all trees together are the tensor. */
+    uint64_t first;
+    uint64_t count;
+} tryst_coll_order;
+
+/** Read in which order tree `tree`, from 0, of an all-reduce of a subgroup adds.
+ *
+ *  `parents[m]` becomes the number of the member to which member m sends its sum; -1 at
+ *  the root; it has room for every member. A member begins with its own term and adds the
+ *  sums of its children in the order of their numbers, rounding after each. The root's
+ *  sum is the result. So a process that has all terms can compute the same bits.
+ *
+ *  `members` describes the subgroup as for tryst_subgroup_open, but this rank need not be
+ *  a member. `coll_params` is that of the all-reduce; its name and its subgroup are
+ *  ignored. Local.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (arguments; a tree that does not exist),
+ *           TRYST_E_UNSUPPORTED (another kind), TRYST_E_NOMEM, TRYST_E_FORKED,
+ *           TRYST_E_CONTEXT
+ */
+TRYST_API tryst_status tryst_coll_order_get(tryst_group *group,
+                                            const tryst_coll_params *coll_params,
+                                            const tryst_subgroup_params *members,
+                                            uint32_t tree, tryst_coll_order *order,
+                                            int32_t *parents);
+
 TRYST_END_DECLS
 
 #endif

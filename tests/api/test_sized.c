@@ -244,6 +244,19 @@ static tryst_status coll_info_call(void *sized)
     return tryst_coll_estimate(at.group, &params, sized);
 }
 
+static tryst_status coll_order_call(void *sized)
+{
+    static const int32_t members[] = {0};
+    int32_t parents[1];
+    const tryst_subgroup_params of = {
+        .struct_size = sizeof of, .count = 1, .members = members};
+    const tryst_coll_params params = {.struct_size = sizeof params,
+                                      .kind = TRYST_COLL_ALLREDUCE,
+                                      .count = 1,
+                                      .dtype = TRYST_DTYPE_I64};
+    return tryst_coll_order_get(at.group, &params, &of, 0, sized, parents);
+}
+
 static tryst_status device_call(void *sized)
 {
     return tryst_device_describe(at.device, sized);
@@ -308,6 +321,7 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_launch, launch_call, TRYST_OK),
         SIZED_OUTPUT(tryst_peer_info, peer_call, TRYST_OK),
         SIZED_OUTPUT(tryst_coll_info, coll_info_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_coll_order, coll_order_call, TRYST_OK),
         SIZED_OUTPUT(tryst_device_info, device_call, TRYST_OK),
         SIZED_OUTPUT(tryst_pool_counts, counts_call, TRYST_OK),
         SIZED_OUTPUT(tryst_plan_info, plan_info_call, TRYST_OK),

@@ -62,6 +62,144 @@ static void check(const int64_t *data, uint64_t count, int64_t value, int64_t te
         CHECK_EQ(data[i], value + terms * (int64_t)i);
 }
 
+/* ---- order of additions ------------------------------------------------------------ */
+
+/* A term that no other order of additions would leave with the same bits. */
+static float term(int rank, uint64_t i)
+{
+    uint64_t x = (i * 2654435761u + (uint64_t)rank * 40503u) * 0x9e3779b97f4a7c15u;
+    return (float)(x >> 40) / (float)(1 + rank * 977);
+}
+
+/* Compute the sum at `member` for element i, as tryst_coll_order_get describes it. */
+static float sum_of(const int32_t *members, const int32_t *parents, uint32_t count,
+                    uint32_t member, uint64_t i)
+{
+    float sum = term(members[member], i);
+    for (uint32_t child = 0; child < count; child++)
+        if (parents[child] == (int32_t)member)
+            sum += sum_of(members, parents, count, child, i);
+    return sum;
+}
+
+/* Compute the result of an all-reduce of `n` elements among `members`. */
+static void expected_fill(tryst_group *group, const int32_t *members, uint32_t count,
+                          float *out, uint64_t n)
+{
+    const tryst_subgroup_params of = {
+        .struct_size = sizeof of, .count = count, .members = members};
+    const tryst_coll_params params = {.struct_size = sizeof params,
+                                      .kind = TRYST_COLL_ALLREDUCE,
+                                      .reduce = TRYST_REDUCE_SUM,
+                                      .count = n,
+                                      .dtype = TRYST_DTYPE_F32};
+    tryst_coll_order order = {.struct_size = sizeof order, .trees = 1};
+    uint64_t filled = 0;
+    for (uint32_t tree = 0; tree < order.trees; tree++) {
+        int32_t parents[RANKS];
+        uint32_t root = 0;
+        CHECK_STATUS(tryst_coll_order_get(group, &params, &of, tree, &order, parents),
+                     TRYST_OK);
+        CHECK_EQ(order.first, filled);
+        filled += order.count;
+        while (parents[root] >= 0)
+            root++;
+        for (uint64_t i = order.first; i < filled; i++)
+            out[i] = sum_of(members, parents, count, root, i);
+    }
+    CHECK_EQ(filled, n);
+}
+
+/* Every rank, member or not, finds the order of each subgroup; the members' sums have
+ * these bits. */
+static void order_main(struct harness_rank *rank)
+{
+    static const int32_t members[] = {3, 1, 0, 5, 2, 4};
+    static const uint64_t counts[] = {1, 100, 5000, LARGE};
+    float *data = calloc(LARGE, sizeof *data), *expected = calloc(LARGE, sizeof *data);
+    for (uint64_t id = 1; id <= 4 * RANKS; id++) {
+        uint32_t count = (uint32_t)((id - 1) % RANKS) + 1;
+        uint64_t n = counts[(id - 1) / RANKS];
+        bool is_member = false;
+        for (uint32_t i = 0; i < count; i++)
+            is_member = is_member || members[i] == rank->rank;
+        expected_fill(rank->group, members, count, expected, n);
+        tryst_step *step = harness_step(rank, id);
+        if (is_member) {
+            tryst_subgroup *subgroup = open_of(rank->group, 1, members, count);
+            tryst_op_params params = {.struct_size = sizeof params, .subgroup = subgroup};
+            tryst_tensor tensor = {.struct_size = sizeof tensor,
+                                   .data = data,
+                                   .count = n,
+                                   .dtype = TRYST_DTYPE_F32};
+            tryst_op *op;
+            for (uint64_t i = 0; i < n; i++)
+                data[i] = term(rank->rank, i);
+            CHECK_STATUS(tryst_allreduce(step, "sum", NULL, &tensor, TRYST_REDUCE_SUM,
+                                         &params, &op),
+                         TRYST_OK);
+            harness_end(op, TRYST_OK);
+            CHECK(memcmp(data, expected, n * sizeof *data) == 0);
+            tryst_subgroup_close(subgroup);
+        }
+        harness_step_close(step);
+    }
+    free(data);
+    free(expected);
+}
+
+static void test_order(void **state)
+{
+    run_ranks(order_main, HARNESS_NO_RANK);
+}
+
+static void order_refusals_main(struct harness_rank *rank)
+{
+    static const int32_t members[] = {2, 0}, twice[] = {2, 2}, outside[] = {0, RANKS};
+    tryst_subgroup_params of = {.struct_size = sizeof of, .count = 2, .members = members};
+    tryst_coll_params params = {.struct_size = sizeof params,
+                                .kind = TRYST_COLL_ALLREDUCE,
+                                .count = 10,
+                                .dtype = TRYST_DTYPE_F32};
+    tryst_coll_order order = {.struct_size = sizeof order};
+    tryst_group *group = rank->group;
+    int32_t parents[2];
+    CHECK_STATUS(tryst_coll_order_get(NULL, &params, &of, 0, &order, parents),
+                 TRYST_E_INVALID);
+    CHECK_STATUS(tryst_coll_order_get(group, &params, NULL, 0, &order, parents),
+                 TRYST_E_INVALID);
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, 0, &order, NULL),
+                 TRYST_E_INVALID);
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, 0, &order, parents), TRYST_OK);
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, order.trees, &order, parents),
+                 TRYST_E_INVALID);
+    CHECK(strstr(tryst_last_error(), "the all-reduce has") != NULL);
+    of.members = twice;
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, 0, &order, parents),
+                 TRYST_E_INVALID);
+    of.members = outside;
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, 0, &order, parents),
+                 TRYST_E_INVALID);
+    CHECK(strstr(tryst_last_error(), "cannot read the order of additions") != NULL);
+    of.members = members;
+    params.dtype = 0;
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, 0, &order, parents),
+                 TRYST_E_INVALID);
+    params.kind = TRYST_COLL_BROADCAST;
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, 0, &order, parents),
+                 TRYST_E_UNSUPPORTED);
+    params.kind = TRYST_COLL_ALLREDUCE;
+    params.dtype = TRYST_DTYPE_F32;
+    order.struct_size = 0;
+    CHECK_STATUS(tryst_coll_order_get(group, &params, &of, 0, &order, parents),
+                 TRYST_E_INVALID);
+}
+
+static void test_order_refusals(void **state)
+{
+    run_ranks(order_refusals_main, HARNESS_NO_RANK);
+}
+
 /* ---- results ----------------------------------------------------------------------- */
 
 /* Even ranks, odd ranks and all ranks use one name in one step, in a different order on
@@ -433,6 +571,7 @@ static void test_refusals(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_order_refusals),
         cmocka_unit_test(test_halves), cmocka_unit_test(test_nested),
         cmocka_unit_test(test_apart),  cmocka_unit_test(test_root),
         cmocka_unit_test(test_death),  cmocka_unit_test(test_refusals),

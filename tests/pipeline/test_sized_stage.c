@@ -201,6 +201,11 @@ static tryst_status cost_call(void *sized)
     return tryst_sized_is_set(sized) ? TRYST_OK : TRYST_E_INVALID;
 }
 
+static tryst_status part_call(void *sized)
+{
+    return at.computes->ops->part(at.computes, 0, sized);
+}
+
 static tryst_status memory_call(void *sized)
 {
     const tryst_model model = {
@@ -238,6 +243,7 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_model, resolved_call, TRYST_OK),
         SIZED_OUTPUT(tryst_stage_cost, cost_call, TRYST_OK),
         SIZED_OUTPUT(tryst_stage_memory, memory_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_stage_part, part_call, TRYST_OK),
         SIZED_OUTPUT(tryst_engine_stats, stats_call, TRYST_OK),
     };
     (void)state;
