@@ -10,6 +10,7 @@
 #include "core/text/refuse.h"
 #include "orders.h"
 #include "profile_json.h"
+#include "step_graph.h"
 
 #define BUCKET_BYTES       (UINT64_C(25) << 20)
 #define FIRST_BUCKET_BYTES (UINT64_C(1) << 20)
@@ -124,10 +125,12 @@ static tryst_status params_resolve(const tryst_profile_params *params, struct er
         return err_set(err, TRYST_E_INVALID,
                        "cannot replay the profile: bytes_per_s is %g; it must be above 0",
                        resolved_p->bytes_per_s);
-    if (!(resolved_p->latency_s >= 0) || !isfinite(resolved_p->latency_s))
+    if (!(resolved_p->latency_s >= 0 && resolved_p->overhead_s >= 0) ||
+        !isfinite(resolved_p->latency_s + resolved_p->overhead_s))
         return err_set(err, TRYST_E_INVALID,
-                       "cannot replay the profile: latency_s is %g; it must be 0 or more",
-                       resolved_p->latency_s);
+                       "cannot replay the profile: latency_s is %g and overhead_s %g; "
+                       "both must be 0 or more",
+                       resolved_p->latency_s, resolved_p->overhead_s);
     if (!tryst_profile_order_name(resolved_p->order))
         return err_set(err, TRYST_E_INVALID,
                        "cannot replay the profile: there is no order %d",
@@ -170,7 +173,9 @@ static tryst_status oracle_prepare(tryst_profile *profile,
 {
     tryst_profile_params resolved;
     tryst_status status = params_resolve(params, err, &resolved);
-    return status == TRYST_OK ? orders_oracle_open(profile, &resolved, err) : status;
+    if (status != TRYST_OK)
+        return status;
+    return step_graph_open(profile, &resolved, NULL, false, err, NULL);
 }
 
 tryst_status tryst_profile_bound(tryst_profile *profile,
@@ -199,5 +204,22 @@ tryst_status tryst_profile_tails(tryst_profile *profile,
     if (status == TRYST_OK)
         memcpy(tails, oracle_tails(profile->oracle),
                profile->nodes_count * sizeof *tails);
+    return result(status, &err);
+}
+
+tryst_status tryst_profile_fuse(tryst_profile *profile,
+                                const tryst_profile_params *params, uint32_t *groups,
+                                uint32_t *count_p)
+{
+    struct err err = ERR_INIT;
+    tryst_profile_params resolved;
+    if (!profile || !params || !groups || !count_p)
+        return refuse_null("join operations", !profile  ? "profile"
+                                              : !params ? "params"
+                                              : !groups ? "groups"
+                                                        : "count_p");
+    tryst_status status = params_resolve(params, &err, &resolved);
+    if (status == TRYST_OK)
+        status = orders_fuse(profile, &resolved, &err, groups, count_p);
     return result(status, &err);
 }

@@ -292,6 +292,13 @@ static double heads_compute(struct oracle *oracle)
     return longest;
 }
 
+const double *oracle_heads(struct oracle *oracle)
+{
+    replay_reset(oracle, NULL, false, NULL);
+    heads_compute(oracle);
+    return oracle->ready_s;
+}
+
 double oracle_bound(struct oracle *oracle)
 {
     struct oracle_wire *wire = &oracle->wire;

@@ -54,6 +54,10 @@ void oracle_close(struct oracle *oracle);
  *  another one. Valid until oracle_close. */
 const double *oracle_tails(const struct oracle *oracle);
 
+/** Return when each node [nodes] would be ready if no operation waited for another one.
+ *  Valid until the next call. */
+const double *oracle_heads(struct oracle *oracle);
+
 /** Replay the step. The wire serves the ready operation with the largest `urgency`
  *  [nodes]; of equal ones, that of the lowest index. `urgency` NULL: the one that was
  *  ready first. `interrupts` false: an operation keeps the wire from its first byte to

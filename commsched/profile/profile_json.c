@@ -8,7 +8,7 @@
 
 #include "core/memory/alloc.h"
 #include "core/source/json_reader.h"
-#include "orders.h"
+#include "step_graph.h"
 
 enum { PROFILE_JSON_VERSION = 1 };
 /* The upper limits keep sums of numbers within the range of a double. */
@@ -139,9 +139,10 @@ static tryst_status root_read(struct json_reader *reader, json_t *root,
 /* Reject a cycle, at one of its nodes or at one that comes after it. */
 static tryst_status cycle_check(struct json_reader *reader, struct tryst_profile *profile)
 {
+    static const tryst_profile_params any = {.bytes_per_s = 1};
     uint32_t index;
     struct err why = ERR_INIT;
-    tryst_status status = orders_cycle_find(profile, &why, &index);
+    tryst_status status = step_graph_open(profile, &any, NULL, false, &why, &index);
     if (status != TRYST_E_INVALID)
         return reader_judge(reader, status, &why);
     reader_enter(reader, "nodes", 0);

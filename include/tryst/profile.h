@@ -11,8 +11,8 @@
  *  before its next forward, and the time of the profile is the period of the training.
  *
  *  A *replay* computes that time for an order of the operations. The network is one
- *  serial resource: an operation takes its bytes / `bytes_per_s` of it, and ends
- *  `latency_s` after its last byte. Actions take their duration, as in the profile.
+ *  serial resource: an operation takes `overhead_s` + its bytes / `bytes_per_s` of it, and
+ *  ends `latency_s` after its last byte. Actions take their duration, as in the profile.
  *
  *  The *tail* of a node is the time from its end to the end of the profile if no
  *  operation waited for another one. To serve the ready operation with the longest tail,
@@ -138,6 +138,11 @@ typedef struct tryst_profile_params {
     tryst_profile_order order;
     uint64_t bucket_bytes;       /**< BUCKETS [25 MiB] */
     uint64_t first_bucket_bytes; /**< BUCKETS [1 MiB] */
+    double overhead_s; /**< of the network's time for each operation, beside its bytes */
+    /** [nodes]: operations of one group are joined and move as one. A group is any number
+     *  below the number of nodes; those of actions are ignored. NULL: each operation
+     *  alone or, for BUCKETS, the buckets. */
+    const uint32_t *groups;
 } tryst_profile_params;
 
 /** When a node ran, in seconds from the begin of the profile. */
@@ -166,8 +171,9 @@ typedef struct tryst_profile_replayed {
  *  arrays are valid until the next replay of this profile, or its close.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_INVALID  `params`: a rate that is not above 0, a latency below 0, an
- *                            unknown order, a time that is not finite
+ *           TRYST_E_INVALID  `params`: a rate that is not above 0, a latency or overhead
+ *                            below 0, an unknown order, a time that is not finite; or
+ *                            operations are joined of which one comes after another
  */
 TRYST_API tryst_status tryst_profile_replay(tryst_profile *profile,
                                             const tryst_profile_params *params,
@@ -182,6 +188,22 @@ TRYST_API tryst_status tryst_profile_replay(tryst_profile *profile,
 TRYST_API tryst_status tryst_profile_bound(tryst_profile *profile,
                                            const tryst_profile_params *params,
                                            double *seconds_p);
+
+/** Choose operations to join, for networks where each costs `overhead_s`: write the group
+ *  of each operation to `groups` [nodes] (of actions UINT32_MAX), in the form of
+ *  params.groups, and the number of groups to `*count_p`. Operations of a group are
+ *  neighbours in the order in which they are ready.
+ *
+ *  With these groups and the order PREEMPT, no partition of the operations makes the time
+ *  shorter if no path leads from one operation to another, and the one that is ready
+ *  later has the longer tail, as the gradients of a chain of layers. Else the groups are
+ *  good, not always the best. `params`' order and groups are ignored.
+ *
+ *  Returns: as tryst_profile_replay
+ */
+TRYST_API tryst_status tryst_profile_fuse(tryst_profile *profile,
+                                          const tryst_profile_params *params,
+                                          uint32_t *groups, uint32_t *count_p);
 
 /** Write the tail of each node, in seconds, to `tails` [nodes], for the rate and the
  *  latency of `params`. The longer the tail of an operation, the more urgent it is.
