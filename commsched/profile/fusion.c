@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See fusion.h. One pass, for a time T: item i can begin a group that ends with item j if
  *
- *      ready[j] + tail[j] + (groups from j + 1 on, and this one) * overhead <= T - left[i]
+ *      ready[j] + tail[j] + (groups from j + 1 on, + 1) * overhead <= T - left[i]
  *
  * where left[i] is the time of the bytes from i on. The right side falls as i falls, so
  * an end that is too late for one i is too late for all before it: each end is tried

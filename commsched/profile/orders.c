@@ -13,7 +13,7 @@ static tryst_status no_memory(struct err *err)
     return err_set(err, TRYST_E_NOMEM, "cannot replay the profile: out of memory");
 }
 
-/* ---- operations by the time at which they are ready --------------------------------- */
+/* ---- operations by the time at which they are ready -------------------------------- */
 
 struct ready {
     double ready_s;
@@ -71,7 +71,16 @@ static tryst_status buckets_open(struct tryst_profile *profile,
     return TRYST_OK;
 }
 
-/* Take the caller's groups, whose numbers may have gaps. */
+static tryst_status group_refuse(uint32_t node, uint32_t group, uint32_t nodes_count,
+                                 struct err *err)
+{
+    return err_set(err, TRYST_E_INVALID,
+                   "cannot replay the profile: the group of operation %u is %u; it must "
+                   "be below the number of nodes, %u",
+                   node, group, nodes_count);
+}
+
+/* Take the caller's groups; numbers may be left out. */
 static tryst_status groups_open(const struct tryst_profile *profile,
                                 const uint32_t *groups, struct err *err,
                                 struct joined *joined)
@@ -79,16 +88,15 @@ static tryst_status groups_open(const struct tryst_profile *profile,
     uint32_t n = profile->nodes_count;
     uint32_t *dense = mem_zalloc_array((size_t)n + 1, sizeof *dense); /* + 1; 0: none */
     tryst_status status = TRYST_OK;
-    if (!dense || !joined_open(joined, profile))
-        status = no_memory(err);
+    if (!joined_open(joined, profile) || !dense) {
+        mem_free(dense);
+        return no_memory(err);
+    }
     for (uint32_t i = 0; i < n && status == TRYST_OK; i++) {
         if (!profile->nodes[i].is_operation)
             continue;
         if (groups[i] >= n) {
-            status = err_set(err, TRYST_E_INVALID,
-                             "cannot replay the profile: the group of operation %u is "
-                             "%u; it must be below the number of nodes, %u",
-                             i, groups[i], n);
+            status = group_refuse(i, groups[i], n, err);
             break;
         }
         uint32_t *group = &dense[groups[i]];

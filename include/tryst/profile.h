@@ -11,8 +11,9 @@
  *  before its next forward, and the time of the profile is the period of the training.
  *
  *  A *replay* computes that time for an order of the operations. The network is one
- *  serial resource: an operation takes `overhead_s` + its bytes / `bytes_per_s` of it, and
- *  ends `latency_s` after its last byte. Actions take their duration, as in the profile.
+ *  serial resource: an operation takes `overhead_s` + its bytes / `bytes_per_s` of it,
+ *  and ends `latency_s` after its last byte. Actions take their duration, as in the
+ *  profile.
  *
  *  The *tail* of a node is the time from its end to the end of the profile if no
  *  operation waited for another one. To serve the ready operation with the longest tail,

@@ -121,7 +121,7 @@ static void chains(void **state)
     assert_true(joined > 0 && alone > 0); /* both ends occur */
 }
 
-/* One layer whose two gradients cost 1 s each beside their bytes: joined, they save it. */
+/* Two operations that cost 1 s each beside their bytes. */
 static void arguments(void **state)
 {
     static const char text[] =
