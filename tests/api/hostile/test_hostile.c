@@ -10,7 +10,10 @@
  *
  * A run is one seed: 3 processes, STEPS steps. TRYST_TEST_SEED is the first seed, and
  * TRYST_TEST_COUNT the number of seeds from there on. The times differ from run to run,
- * so a seed repeats what is drawn, but not always the failure. */
+ * so a seed repeats what is drawn, but not always the failure.
+ *
+ * test_toll runs each seed without faults and with them, and compares the time that the
+ * honest pair takes for its operations. */
 #include "../harness.h"
 
 #include <signal.h>
@@ -35,7 +38,8 @@ enum {
     REGISTERED_BYTES = 4 << 20,
     LOG_BYTES = 1 << 17,
     STATUSES_MAX = 512,
-    PROGRESS_EACH = 50 /* runs after which the count is printed */
+    PROGRESS_EACH = 50, /* runs after which the count is printed */
+    TOLLS_MAX = 1000
 };
 #define WAIT_NS        (UINT64_C(10) * 1000000000)
 #define MEMORY_MAX_KIB (256 * 1024)
@@ -45,6 +49,7 @@ enum ending { ENDING_LEAVE, ENDING_EXIT, ENDING_KILL, ENDINGS };
 /* What all ranks draw alike from the seed. */
 struct plan {
     uint64_t seed;
+    bool faults;          /* false: the third rank is honest too */
     bool from_the_start;  /* the faults begin before the first contact */
     enum ending ending;   /* how the hostile rank ends */
     unsigned ending_step; /* when it ends; STEPS: behind the honest ranks */
@@ -58,6 +63,7 @@ struct hostile_run {
     _Atomic(uint32_t) step[RANKS];
     _Atomic(uint64_t) statuses[STATUSES_MAX]; /* of operations with the hostile rank */
     _Atomic(uint64_t) kinds[HOSTILE_KINDS_COUNT];
+    _Atomic(uint64_t) pair_ns;    /* time of the honest pair's operations, both ranks */
     _Atomic(uint64_t) memory_kib; /* most of all honest ranks and runs */
     _Atomic(uint32_t) log_used[RANKS];
     char log[RANKS][LOG_BYTES];
@@ -94,11 +100,12 @@ static const char *program;
 
 /* ---- the plan --------------------------------------------------------------------- */
 
-static struct plan plan_draw(uint64_t seed)
+static struct plan plan_draw(uint64_t seed, bool faults)
 {
     struct random random;
     random_seed(&random, seed * 3);
     return (struct plan){.seed = seed,
+                         .faults = faults,
                          .from_the_start = random_range(&random, 4) == 0,
                          .ending = (enum ending)random_range(&random, ENDINGS),
                          .ending_step = (unsigned)random_range(&random, 3 * STEPS),
@@ -460,8 +467,10 @@ static void honest_main(struct rank_run *self)
     CHECK_STATUS(tryst_subgroup_open(self->rank->group, &params, &self->pair), TRYST_OK);
     enter(self);
     for (unsigned step = 0; step < STEPS; step++) {
+        uint64_t begin_ns = harness_now_ns();
         step_submit(self, step);
         items_wait(self, true);
+        atomic_fetch_add(&self->run->pair_ns, harness_now_ns() - begin_ns);
         progress_for(self, self->plan->linger_ms);
         if (self->plan->closes_early)
             step_end(self, step);
@@ -498,14 +507,14 @@ static bool honest_reached(struct rank_run *self, unsigned step)
 static void hostile_main(struct rank_run *self)
 {
     hostile_draw_run(self->plan->seed, !harness_over_fabric(), self->run->kinds);
-    if (self->plan->from_the_start)
+    if (self->plan->faults && self->plan->from_the_start)
         hostile_start();
     enter(self);
     for (unsigned step = 0; step < STEPS && step < self->plan->ending_step; step++) {
         step_submit(self, step);
         while (!honest_reached(self, step)) {
             progress_for(self, 1);
-            if (items_poll(self, false) < self->count / 2)
+            if (items_poll(self, false) < self->count / 2 && self->plan->faults)
                 hostile_start();
         }
         if (below(self, 3) == 0)
@@ -566,9 +575,10 @@ static void rank_main(struct harness_rank *rank)
 }
 
 /* Run one seed. Returns 0, or 1 if it failed. */
-static int seed_run(struct hostile_run *run, uint64_t seed)
+static int seed_run(struct hostile_run *run, uint64_t seed, bool faults)
 {
-    run->plan = plan_draw(seed);
+    run->plan = plan_draw(seed, faults);
+    atomic_store(&run->pair_ns, 0);
     atomic_store(&run->entered, 0);
     atomic_store(&run->finished, 0);
     for (int i = 0; i < RANKS; i++) {
@@ -612,7 +622,7 @@ static void test_seeds(void **state)
     struct hostile_run *run = harness_share(sizeof *run);
     uint64_t failed = 0;
     for (uint64_t i = 0; i < count; i++) {
-        failed += (uint64_t)seed_run(run, seed + i);
+        failed += (uint64_t)seed_run(run, seed + i, true);
         if ((i + 1) % PROGRESS_EACH == 0)
             print_message("%llu of %llu runs, %llu failed\n", (unsigned long long)i + 1,
                           (unsigned long long)count, (unsigned long long)failed);
@@ -622,9 +632,83 @@ static void test_seeds(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* ---- the toll --------------------------------------------------------------------- */
+
+/* What the faults of one seed cost the honest pair. */
+struct toll {
+    double share;   /* of its throughput that is left */
+    uint32_t kinds; /* bit per kind that struck */
+};
+
+static int share_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Print the least and the median share, of the seeds in which a kind of the mask
+ * struck. */
+static void tolls_print(const struct toll *tolls, uint64_t count, const char *name,
+                        uint32_t kinds)
+{
+    double shares[TOLLS_MAX];
+    size_t struck = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (tolls[i].kinds & kinds)
+            shares[struck++] = tolls[i].share;
+    if (struck == 0)
+        return;
+    qsort(shares, struck, sizeof shares[0], share_compare);
+    print_message("  %-12s %4zu seeds: median %.2f, least %.2f\n", name, struck,
+                  shares[struck / 2], shares[0]);
+}
+
+/* Run a seed without faults and with them. */
+static struct toll toll_measure(struct hostile_run *run, uint64_t seed,
+                                uint64_t sums_ns[2])
+{
+    struct toll toll = {0};
+    uint64_t before[HOSTILE_KINDS_COUNT], ns[2];
+    for (int i = 0; i < HOSTILE_KINDS_COUNT; i++)
+        before[i] = atomic_load(&run->kinds[i]);
+    for (int faults = 0; faults < 2; faults++) {
+        assert_int_equal(seed_run(run, seed, faults), 0);
+        ns[faults] = atomic_load(&run->pair_ns);
+        sums_ns[faults] += ns[faults];
+    }
+    for (int i = 0; i < HOSTILE_KINDS_COUNT; i++)
+        if (atomic_load(&run->kinds[i]) > before[i])
+            toll.kinds |= 1u << i;
+    toll.share = (double)ns[0] / (double)ns[1];
+    return toll;
+}
+
+/* The honest pair keeps at least half of its throughput. */
+static void test_toll(void **state)
+{
+    uint64_t seed = unit_seed(), count = harness_setting("TRYST_TEST_COUNT", 3);
+    struct hostile_run *run = harness_share(sizeof *run);
+    struct toll tolls[TOLLS_MAX];
+    uint64_t sums_ns[2] = {0};
+    assert_true(count > 0 && count <= TOLLS_MAX);
+    for (uint64_t i = 0; i < count; i++)
+        tolls[i] = toll_measure(run, seed + i, sums_ns);
+    harness_unshare(run, sizeof *run);
+    double share = (double)sums_ns[0] / (double)sums_ns[1];
+    print_message("share of the honest pair's throughput that is left: %.2f of all\n",
+                  share);
+    tolls_print(tolls, count, "any", UINT32_MAX);
+    for (int i = 0; i < HOSTILE_KINDS_COUNT; i++)
+        tolls_print(tolls, count, hostile_kind_names[i], 1u << i);
+    assert_true(share >= 0.5);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_seeds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_toll),
+    };
     program = argv[0];
     setenv("TRYST_MODULE_PATH", TEST_MODULE_PATH, 0);
     return HARNESS_MAIN(argc, argv, tests);
