@@ -2,8 +2,8 @@
 /** @file tryst.h
  *  Tryst: transfers that meet by key. This header is the manual; read it from top to
  *  bottom. Library: libtryst, with status.h, types.h, key.h, coll.h, device.h, pool.h,
- *  topo.h and live.h; libtryst_pipeline has stage.h, pipeline.h, data.h, weights.h and
- *  replay.h.
+ *  topo.h, profile.h and live.h; libtryst_pipeline has stage.h, pipeline.h, data.h,
+ *  weights.h and replay.h.
  *
  *  The life of a program:
  *

@@ -80,7 +80,7 @@ BEGIN {
     may["tests/support/fake_stage"] = "tests " pipeline
     may["tests/support/fake_cudart"] = "tests " pipeline
     may["tests/gpu"] = "tests tests/pipeline " pipeline
-    may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous
+    may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/profile"
     may["tests/tools"] = "tests tools/launch tools/perf"
 
     # Backends do not include each other; pair/ and fabric/ are no backends, but parts
