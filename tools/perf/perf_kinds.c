@@ -38,6 +38,10 @@ static const char *const of_broadcast[] = {DATA_OPTIONS, "root", NULL};
 static const char *const of_allgather[] = {DATA_OPTIONS, "inplace", NULL};
 static const char *const of_reducescatter[] = {DATA_OPTIONS, "op", "inplace", NULL};
 static const char *const of_alltoall[] = {DATA_OPTIONS, NULL};
+#define PROFILE_OPTIONS "profile", "simulate", "bucket", "json"
+static const char *const of_sched[] = {PROFILE_OPTIONS, NULL};
+static const char *const of_simulate[] = {PROFILE_OPTIONS, "gbit", "latency", "draw",
+                                          NULL};
 static const char *const of_barrier[] = {ALL_OPTIONS, "priority", NULL};
 
 #define COLL_SIZES "4:64M"
@@ -50,6 +54,9 @@ static const struct perf_kind kinds[] = {
     {"preempt", of_preempt, "4K,64K,1M", RANKS_PAIR, .preempts = true},
     {"preempt --op allreduce", of_preempt_coll, "1M", .ranks_least = 1, .ranks_most = 512,
      .coll = TRYST_COLL_ALLREDUCE, .reduces = true, .preempts = true},
+    {"sched", of_sched, NULL, RANKS_ANY, .replays = true},
+    {"sched --simulate", of_simulate, NULL, RANKS_ANY, .replays = true,
+     .simulates = true},
     {"allreduce", of_allreduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_ALLREDUCE,
      PERF_RESULT_REDUCED, .reduces = true, .has_in = true, .bus_factor = bus_all},
     {"reduce", of_reduce, COLL_SIZES, RANKS_ANY, TRYST_COLL_REDUCE, PERF_RESULT_REDUCED,

@@ -35,6 +35,8 @@ struct perf_kind {
     bool reduces;  /**< --op gives the reduction */
     bool has_in;   /**< an input apart from the result, unless --inplace */
     bool preempts; /**< measures urgent operations among others */
+    /** replays a profile: over ranks, or in virtual time, without ranks */
+    bool replays, simulates;
     bool has_root; /**< has --root; only the root of a reduction has the result */
     /** the tensor has one block for each rank, and --sizes gives the bytes of all of
      *  them */

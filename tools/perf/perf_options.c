@@ -24,12 +24,12 @@ static const char help[] =
     "ranks that tryst-run, mpirun, srun or torchrun started, or that TRYST_RANK and\n"
     "TRYST_SIZE describe.\n"
     "\n"
-    "Two ranks, transfers by prepared key:\n"
+    "Two ranks, by prepared key:\n"
     "  pingpong             one tensor there and back: time for one way\n"
     "  bandwidth            many tensors one way, some outstanding at any time\n"
     "  preempt              an urgent tensor again and again behind large ones to the\n"
     "                       same rank\n"
-    "Any number of ranks, one prepared collective at a time:\n"
+    "Any number of ranks, one collective at a time:\n"
     "  allreduce            the reduction of all tensors, at every rank\n"
     "  reduce               the reduction of all tensors, at --root\n"
     "  broadcast            the tensor of --root, at every rank\n"
@@ -39,6 +39,7 @@ static const char help[] =
     "  barrier              no bytes\n"
     "  preempt --op allreduce\n"
     "                       an urgent all-reduce again and again under large ones\n"
+    "  sched                see tryst-perf sched --help\n"
     "\n"
     "All kinds:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
@@ -88,6 +89,35 @@ static const char help[] =
     "Ranks started here are bound to a processor each, if there are as many.\n"
     "Exit status: 0 done, 1 the measurement failed or a result is wrong, 2 the command\n"
     "line is wrong.\n";
+
+static const char help_sched[] =
+    "usage: tryst-perf sched --simulate --profile FILE --gbit G [options]\n"
+    "\n"
+    "Replays a training step with known durations, a profile (tryst/profile.h has the\n"
+    "format), and compares the orders of its operations with the optimum.\n"
+    "\n"
+    "      --simulate       in virtual time: no ranks are started\n"
+    "      --profile FILE|- the profile as JSON\n"
+    "      --bucket B       bytes of a bucket, the first one 1M at most (25M)\n"
+    "      --gbit G         rate of the network, Gbit/s (10^9 bits)\n"
+    "      --latency US     from an operation's last byte to its end, microseconds (0)\n"
+    "      --draw FILE.svg  draw all orders to one scale of time\n"
+    "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
+    "  -h, --help           print this\n"
+    "\n"
+    "Orders:\n"
+    "  fifo                 the operation that was ready first, to its end\n"
+    "  buckets              joined in the order in which they are ready, then as fifo; "
+    "no\n"
+    "                       action that needs an operation begins before all have ended\n"
+    "  priority             the one with the longest way to the end of the step, to its\n"
+    "                       end\n"
+    "  preempt              the same, and it interrupts others\n"
+    "\n"
+    "gap: the distance to the optimum, which is a lower bound over all orders.\n"
+    "possible gain: the part of the step under fifo that the optimum saves.\n"
+    "Exit status: 0 done, 1 it failed, or the profile is wrong, 2 the command line is\n"
+    "wrong.\n";
 
 static int usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -216,6 +246,12 @@ static const struct tool_option rows[] = {
     {"every", 0, TOOL_NUMBER, AT(every_ms), 1, 3600000},
     {"fifo", 0, TOOL_FLAG, AT(fifo)},
     {"json", 'j', TOOL_TEXT, AT(json)},
+    {"profile", 0, TOOL_TEXT, AT(order.path)},
+    {"simulate", 0, TOOL_FLAG, AT(simulate)},
+    {"bucket", 0, TOOL_BYTES, AT(order.bucket_bytes), 1, BYTES_MAX},
+    {"gbit", 0, TOOL_RATE, AT(order.gbit_per_s)},
+    {"latency", 0, TOOL_RATE, AT(order.latency_us)},
+    {"draw", 0, TOOL_TEXT, AT(order.draw)},
     {"dtype", 'd', TOOL_OTHER, .read = dtype_read},
     {"op", 'o', TOOL_TEXT, AT(op_text)},
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},
@@ -357,10 +393,40 @@ static bool preempt_op_parse(struct perf_options *options)
     return true;
 }
 
+/* Take sched's --simulate: no rank is started. */
+static void sched_kind_take(struct perf_options *options)
+{
+    if (options->kind->replays && options->simulate)
+        options->kind = perf_kind_find("sched --simulate");
+}
+
+static bool profile_check(const struct perf_options *options)
+{
+    if (!options->kind->replays)
+        return true;
+    if (!options->order.path)
+        return !usage("sched: must be given a profile, by --profile FILE");
+    if (!options->kind->simulates)
+        return !usage("sched: measures nothing over ranks yet; give --simulate");
+    return options->order.gbit_per_s > 0 ||
+           !usage("sched --simulate: must be given the rate of the network in Gbit/s, by "
+                  "--gbit");
+}
+
+bool perf_options_load(struct perf_options *options)
+{
+    if (!options->kind->replays ||
+        tryst_profile_load(options->order.path, &options->order.profile) == TRYST_OK)
+        return true;
+    fprintf(stderr, "tryst-perf: %s\n", tryst_last_error());
+    return false;
+}
+
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)
 {
+    bool is_sched = argc > 1 && strcmp(argv[1], "sched") == 0;
     struct tool tool = {.name = "tryst-perf",
-                        .help = help,
+                        .help = is_sched ? help_sched : help,
                         .rows = rows,
                         .rows_count = sizeof rows / sizeof *rows};
     struct perf_options options = {.warmup = UINT64_MAX,
@@ -376,13 +442,15 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
         return next == TOOL_DONE ? -1 : 2;
     if (kind_arg_read(argc, argv, &options) != 0 || !preempt_op_parse(&options))
         return 2;
+    sched_kind_take(&options);
     /* Read the options again: the kind decides which options are allowed. */
     tool.allowed = options.kind->options;
     optind = 0;
     if (tool_options_read(&tool, argc, argv, &options) != TOOL_GO ||
         !ranks_check(&options) || !sizes_check(&options) || !memory_check(&options) ||
-        !op_check(&options))
+        !op_check(&options) || !profile_check(&options))
         return 2;
+    options.order.json = options.json;
     *options_p = options;
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <tryst/types.h>
 
 #include "perf_kinds.h"
+#include "tools/order/order.h"
 
 enum { PERF_SIZES_MAX = 64 };
 
@@ -27,6 +28,9 @@ struct perf_options {
     uint64_t background_bytes;
     uint64_t every_ms; /**< preempt: time between two urgent operations */
     bool fifo;         /**< first come, first served: no order of urgency */
+    bool simulate;     /**< sched: in virtual time, without ranks */
+    /** sched; its profile is there after perf_options_load */
+    struct order_job order;
     const char *transport;
     tryst_memory_kind memory[2]; /**< memory of rank 0's and of rank 1's tensors */
     const char *json;            /**< a file name, "-" for stdout, or NULL */
@@ -54,5 +58,9 @@ bool perf_options_start_check(const struct perf_options *options);
 /** Read the command line. Returns 0: go on; 2: bad usage, reported on stderr; -1: help
  *  was printed, end with 0. */
 int perf_options_read(int argc, char **argv, struct perf_options *options_p);
+
+/** Load the profile of a kind that replays one; the caller closes it
+ *  (tryst_profile_close). False after a message on stderr. */
+bool perf_options_load(struct perf_options *options);
 
 #endif

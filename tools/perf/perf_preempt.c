@@ -10,6 +10,7 @@
  * close the phase's step, which ends the receives that rank 1 still has posted.
  * Invariant: no callback submits once `over` is set. */
 #include "perf_preempt.h"
+#include "tools/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -409,7 +410,7 @@ int perf_preempt(const struct perf_rank *rank)
     }
     int failed = status != TRYST_OK;
     if (!failed && rank->rank == 0 && options->json)
-        failed = perf_json_write(options->json, json_figures, &preempt);
+        failed = tool_file_write(options->json, json_figures, &preempt);
     preempt_close(&preempt);
     return failed;
 }

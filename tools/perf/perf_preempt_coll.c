@@ -19,6 +19,7 @@
 
 #include "perf_hops.h"
 #include "perf_setup.h"
+#include "tools/json.h"
 
 /* An operation that takes longer fails the measurement. */
 #define WAIT_NS 600000000000ull
@@ -549,7 +550,7 @@ int perf_preempt_coll(const struct perf_rank *rank)
     }
     int failed = status != TRYST_OK;
     if (!failed && rank->rank == 0 && options->json)
-        failed = perf_json_write(options->json, json_print, &preempt);
+        failed = tool_file_write(options->json, json_print, &preempt);
     preempt_close(&preempt);
     return failed;
 }

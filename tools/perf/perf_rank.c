@@ -84,22 +84,3 @@ void perf_bytes_text(uint64_t bytes, char *text, size_t capacity)
     }
     snprintf(text, capacity, "%" PRIu64 " %s", bytes, units[unit]);
 }
-
-int perf_json_write(const char *path, void (*print)(FILE *file, const void *what),
-                    const void *what)
-{
-    bool is_stdout = strcmp(path, "-") == 0;
-    FILE *file = is_stdout ? stdout : fopen(path, "w");
-    if (!file) {
-        perror(path);
-        return 1;
-    }
-    print(file, what);
-    if (is_stdout)
-        return 0; /* main checks stdout (standard_output_end) */
-    bool failed = ferror(file) != 0;
-    failed = fclose(file) != 0 || failed;
-    if (failed)
-        perror(path);
-    return failed;
-}

@@ -41,9 +41,4 @@ void perf_sort(double *samples, uint64_t count);
 /** Format a size: "4 KiB". */
 void perf_bytes_text(uint64_t bytes, char *text, size_t capacity);
 
-/** Call `print` with the file at `path` and `what`; stdout where `path` is "-". Returns 1
- *  if that failed, after a message on stderr. */
-int perf_json_write(const char *path, void (*print)(FILE *file, const void *what),
-                    const void *what);
-
 #endif

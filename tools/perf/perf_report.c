@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "perf_setup.h"
+#include "tools/json.h"
 
 #define PROGRESS_EVERY_S 5.0
 
@@ -133,5 +134,5 @@ int perf_report_end(const struct perf_coll *all)
     const char *json = all->rank->options->json;
     if (all->rank->rank != 0 || !json)
         return 0;
-    return perf_json_write(json, json_print, all);
+    return tool_file_write(json, json_print, all);
 }

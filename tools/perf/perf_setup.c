@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/json.h"
+
 struct setup {
     int ranks, hosts;
     /* transports to other ranks: "shm", "shm and ucx"; "" for one rank */
@@ -102,22 +104,6 @@ void perf_setup_print(const struct perf_rank *rank)
             : " (TRYST_TOPOLOGY is unset); no bound is known if all machines are alike");
 }
 
-/* Write a JSON string. */
-static void string_print(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(file, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(file, "\\u%04x", c);
-        else
-            fputc(c, file);
-    }
-    fputc('"', file);
-}
-
 void perf_setup_json(FILE *file, const struct perf_rank *rank)
 {
     const struct perf_options *options = rank->options;
@@ -130,7 +116,7 @@ void perf_setup_json(FILE *file, const struct perf_rank *rank)
             tryst_version_string(), setup.ranks, setup.hosts, setup.transports);
     fprintf(file, "\"priority\": \"%s\", \"topology\": ", priority);
     if (setup.topology)
-        string_print(file, setup.topology);
+        tool_json_string(file, setup.topology);
     else
         fputs("null", file);
     if (kind->sizes)

@@ -17,8 +17,10 @@
 #include "perf_preempt.h"
 #include "perf_preempt_coll.h"
 #include "perf_rank.h"
+#include "tools/json.h"
 #include "tools/launch/job.h"
 #include "tools/launch/launcher.h"
+#include "tools/order/order_simulate.h"
 #include "tools/standard_files.h"
 
 /* Without --iterations one size moves at most about this many bytes. */
@@ -314,7 +316,7 @@ static int measure(struct perf *perf)
     tryst_key_release(perf->there);
     tryst_key_release(perf->back);
     if (status == TRYST_OK && perf->at.rank == 0 && options->json)
-        return perf_json_write(options->json, json_figures, perf);
+        return tool_file_write(options->json, json_figures, perf);
     return status == TRYST_OK ? 0 : 1;
 }
 
@@ -369,24 +371,35 @@ static int local_main(void *arg, int rank)
     return rank_main(arg, rank);
 }
 
+/* Start the ranks, or be one. */
+static int ranks_main(struct perf_options *options)
+{
+    int rank, size;
+    int place = launcher_place("tryst-perf", &rank, &size);
+    if (place < 0)
+        return 2;
+    if (place)
+        return rank_main(options, 0);
+    if (!perf_options_start_check(options))
+        return 2;
+    return launcher_run_local("tryst-perf", options->ranks, local_main, options,
+                              LAUNCHER_GRACE_NS) == 0
+               ? 0
+               : 1;
+}
+
 static int perf_main(int argc, char **argv)
 {
     struct perf_options options;
     int status = perf_options_read(argc, argv, &options);
     if (status)
         return status < 0 ? 0 : status;
-    int rank, size;
-    int place = launcher_place("tryst-perf", &rank, &size);
-    if (place < 0)
-        return 2;
-    if (place)
-        return rank_main(&options, 0);
-    if (!perf_options_start_check(&options))
-        return 2;
-    return launcher_run_local("tryst-perf", options.ranks, local_main, &options,
-                              LAUNCHER_GRACE_NS) == 0
-               ? 0
-               : 1;
+    if (!perf_options_load(&options))
+        return 1;
+    status =
+        options.kind->simulates ? order_simulate(&options.order) : ranks_main(&options);
+    tryst_profile_close(options.order.profile);
+    return status;
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Draws a profile under each order as a self-contained SVG.
+ *
+ * The first row is the profile's critical path. Below it each order has lanes of
+ * computation (actions that overlap have a lane each) and a lane of the network, all to
+ * one scale of time. A red strip below a lane marks the chain that gives this order its
+ * length, a dashed line the optimum.
+ *
+ * Invariant: a picture is made of replays alone, which the library computes. */
+#include "order_draw.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/tryst.h>
+
+#include "order_path.h"
+#include "tools/json.h"
+
+/* Geometry in pixels. */
+enum {
+    PLOT_LEFT = 150,
+    PLOT_WIDTH = 1000,
+    RIGHT_NOTES = 190,
+    TOP = 112,
+    BAR_HEIGHT = 24,
+    LANE_HEIGHT = 34,
+    STRIP_HEIGHT = 3,
+    ORDER_GAP = 22,
+    BOTTOM = 40,
+    LETTER_WIDTH = 7,
+    SMALL_LETTER_WIDTH = 6
+};
+
+enum { NAME_BYTES = 256 }; /* longer names are cut */
+
+#define TICKS_WANTED 8
+/* Forward and backward have the colours of pipeline/program/timeline.c, since in
+ * data-parallel training the actions that need an operation are the forward pass. */
+#define ACTION_FILL  "#ef9f3c"
+#define NEEDING_FILL "#3f7fca"
+#define WAIT_FILL    "#d4d7dc"
+#define CHAIN_FILL   "#d01c1c"
+
+struct drawing {
+    FILE *out;
+    const struct order_job *job;
+    const struct order_figures *figures;
+    tryst_profile *profile;
+    tryst_profile_params params;
+    uint32_t count;
+    double end_s;             /* of the slowest order: the right end */
+    double *urgency;          /* [count] of an operation: 0 to 1, the longest tail */
+    bool *needs;              /* [count]: comes after an operation, at any distance */
+    uint32_t *lanes, *sorted; /* [count]: an action's lane; actions by their start */
+    double *lane_ends;        /* [count] */
+    uint32_t actions, lanes_count;
+    int y; /* where the next row begins */
+    tryst_status status;
+};
+
+static double x_of(const struct drawing *self, double at_s)
+{
+    return PLOT_LEFT + (self->end_s > 0 ? at_s / self->end_s : 0) * PLOT_WIDTH;
+}
+
+static void escaped_print(FILE *out, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes && text[i]; i++)
+        switch (text[i]) {
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '&': fputs("&amp;", out); break;
+        default: fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], out); break;
+        }
+}
+
+/* ---- bars -------------------------------------------------------------------------- */
+
+struct bar {
+    double from_s, to_s;
+    int y, height;
+    const char *fill, *text_fill;
+};
+
+/* Draw a bar with `name` in it, if there is room, and with `name` and times to hover. */
+static void bar_draw(const struct drawing *self, const struct bar *bar, const char *name)
+{
+    double left = x_of(self, bar->from_s), width = x_of(self, bar->to_s) - left;
+    fprintf(self->out, "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s'%s>",
+            left, bar->y, width > .3 ? width : .3, bar->height, bar->fill,
+            width < 4 ? "" : " stroke='#fff' stroke-width='.6'");
+    fputs("<title>", self->out);
+    escaped_print(self->out, name, strlen(name));
+    fprintf(self->out, ": %.6f s to %.6f s</title></rect>\n", bar->from_s, bar->to_s);
+    if (width > SMALL_LETTER_WIDTH * (double)strlen(name) + 4) {
+        fprintf(self->out, "<text x='%.2f' y='%d' class='name' style='fill:%s'>",
+                left + width / 2, bar->y + bar->height / 2 + 4, bar->text_fill);
+        escaped_print(self->out, name, strlen(name));
+        fputs("</text>\n", self->out);
+    }
+}
+
+static void node_draw(const struct drawing *self, uint32_t index, double from_s,
+                      double to_s, int y)
+{
+    tryst_profile_node node = order_node(self->profile, index);
+    struct bar bar = {from_s, to_s, y, BAR_HEIGHT, NULL, "#fff"};
+    char fill[8];
+    bar.fill = self->needs[index] ? NEEDING_FILL : ACTION_FILL;
+    if (node.is_operation) { /* from light to dark violet */
+        double urgent = self->urgency[index];
+        snprintf(fill, sizeof fill, "#%02x%02x%02x", (int)(212 - urgent * 148),
+                 (int)(190 - urgent * 168), (int)(245 - urgent * 110));
+        bar.fill = fill;
+        bar.text_fill = urgent > 0.4 ? "#fff" : "#111827";
+    }
+    char name[NAME_BYTES];
+    bool is_bucket = node.is_operation && self->params.order == TRYST_PROFILE_BUCKETS;
+    snprintf(name, sizeof name, "%s%s", is_bucket ? "bucket of " : "", node.name);
+    bar_draw(self, &bar, name);
+}
+
+static void lane_head_draw(const struct drawing *self, const char *name, int y)
+{
+    fprintf(self->out,
+            "<rect x='%d' y='%d' width='%d' height='%d' fill='#f3f4f6'/>\n"
+            "<text x='%d' y='%d' class='lane'>%s</text>\n",
+            PLOT_LEFT, y, PLOT_WIDTH, BAR_HEIGHT, PLOT_LEFT - 10, y + BAR_HEIGHT / 2 + 4,
+            name);
+}
+
+static void note_draw(const struct drawing *self, int y, const char *text)
+{
+    fprintf(self->out, "<text x='%d' y='%d' class='note'>%s</text>\n",
+            PLOT_LEFT + PLOT_WIDTH + 14, y + BAR_HEIGHT / 2 + 4, text);
+}
+
+/* ---- lanes of an order ------------------------------------------------------------- */
+
+/* The replay that `by_start` sorts by: qsort passes no argument. */
+static const tryst_profile_span *sorted_spans;
+
+static int by_start(const void *a, const void *b)
+{
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const tryst_profile_span *x = &sorted_spans[i], *y = &sorted_spans[j];
+    if (x->start_s != y->start_s)
+        return x->start_s < y->start_s ? -1 : 1;
+    if (x->end_s != y->end_s)
+        return x->end_s < y->end_s ? -1 : 1;
+    return (i > j) - (i < j);
+}
+
+/* Give each action the first lane that is free at its start. */
+static void lanes_assign(struct drawing *self, const tryst_profile_span *spans)
+{
+    self->actions = self->lanes_count = 0;
+    for (uint32_t i = 0; i < self->count; i++)
+        if (!order_node(self->profile, i).is_operation)
+            self->sorted[self->actions++] = i;
+    sorted_spans = spans;
+    qsort(self->sorted, self->actions, sizeof *self->sorted, by_start);
+    for (uint32_t i = 0; i < self->actions; i++) {
+        uint32_t lane = 0, node = self->sorted[i];
+        while (lane < self->lanes_count &&
+               self->lane_ends[lane] > spans[node].start_s + self->end_s * 1e-9)
+            lane++;
+        if (lane == self->lanes_count)
+            self->lanes_count++;
+        self->lanes[node] = lane;
+        self->lane_ends[lane] = spans[node].end_s;
+    }
+    if (self->lanes_count == 0)
+        self->lanes_count = 1;
+}
+
+/* Draw the times in which no action runs, and return their sum. */
+static double waits_draw(const struct drawing *self, const tryst_profile_span *spans,
+                         double end_s)
+{
+    double busy_s = 0, waits_s = 0;
+    for (uint32_t i = 0; i <= self->actions; i++) {
+        double next_s = i < self->actions ? spans[self->sorted[i]].start_s : end_s;
+        if (next_s > busy_s + self->end_s * 1e-9) {
+            struct bar bar = {busy_s,         next_s,    self->y + BAR_HEIGHT / 4,
+                              BAR_HEIGHT / 2, WAIT_FILL, "#374151"};
+            bar_draw(self, &bar, "wait");
+            waits_s += next_s - busy_s;
+        }
+        if (i < self->actions)
+            busy_s = fmax(busy_s, spans[self->sorted[i]].end_s);
+    }
+    return waits_s;
+}
+
+static void chain_draw(struct drawing *self, const tryst_profile_replayed *replayed,
+                       int network_y)
+{
+    struct order_path path;
+    self->status = order_path_of_replay(self->profile, &self->params, replayed, &path);
+    if (self->status != TRYST_OK)
+        return;
+    for (uint32_t i = 0; i < path.count; i++) {
+        const struct order_path_part *part = &path.parts[i];
+        double left = x_of(self, part->from_s), width = x_of(self, part->to_s) - left;
+        int y = part->is_operation ? network_y
+                                   : self->y + (int)self->lanes[part->node] * LANE_HEIGHT;
+        fprintf(self->out,
+                "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='" CHAIN_FILL
+                "'/>\n",
+                left, y + BAR_HEIGHT + 2, width > .3 ? width : .3, STRIP_HEIGHT);
+    }
+    order_path_free(&path);
+}
+
+static void order_notes_draw(const struct drawing *self, double seconds, double waits_s,
+                             int network_y)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%.4g s, waits %.4g s", seconds, waits_s);
+    note_draw(self, self->y, text);
+    snprintf(text, sizeof text, "optimum + %.1f %%",
+             100 * order_gap(seconds, self->figures->optimum_s));
+    note_draw(self, network_y, text);
+}
+
+static void one_order_draw(struct drawing *self, tryst_profile_order order)
+{
+    tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
+    self->params.order = order;
+    self->status = tryst_profile_replay(self->profile, &self->params, &replayed);
+    if (self->status != TRYST_OK)
+        return;
+    lanes_assign(self, replayed.spans);
+    int network_y = self->y + (int)self->lanes_count * LANE_HEIGHT;
+    fprintf(self->out, "<text x='14' y='%d' class='order'>%s</text>\n",
+            self->y + BAR_HEIGHT / 2 + 4, tryst_profile_order_name(order));
+    for (uint32_t lane = 0; lane < self->lanes_count; lane++)
+        lane_head_draw(self, lane ? "" : "actions", self->y + (int)lane * LANE_HEIGHT);
+    lane_head_draw(self, "network", network_y);
+    double waits_s = waits_draw(self, replayed.spans, replayed.seconds);
+    for (uint32_t i = 0; i < self->actions; i++) {
+        uint32_t node = self->sorted[i];
+        node_draw(self, node, replayed.spans[node].start_s, replayed.spans[node].end_s,
+                  self->y + (int)self->lanes[node] * LANE_HEIGHT);
+    }
+    for (uint32_t i = 0; i < replayed.pieces_count; i++)
+        node_draw(self, replayed.pieces[i].node, replayed.pieces[i].from_s,
+                  replayed.pieces[i].to_s, network_y);
+    order_notes_draw(self, replayed.seconds, waits_s, network_y);
+    chain_draw(self, &replayed, network_y);
+    self->y = network_y + LANE_HEIGHT + ORDER_GAP;
+}
+
+static void critical_path_draw(struct drawing *self)
+{
+    struct order_path path;
+    char text[64];
+    self->status = order_path_longest(self->profile, &self->params, &path);
+    if (self->status != TRYST_OK)
+        return;
+    lane_head_draw(self, "critical path", self->y);
+    for (uint32_t i = 0; i < path.count; i++)
+        node_draw(self, path.parts[i].node, path.parts[i].from_s, path.parts[i].to_s,
+                  self->y);
+    snprintf(text, sizeof text, "%.4g s on a free network",
+             path.count ? path.parts[path.count - 1].to_s : 0);
+    note_draw(self, self->y, text);
+    order_path_free(&path);
+    self->y += LANE_HEIGHT + ORDER_GAP;
+}
+
+/* ---- head and axis ----------------------------------------------------------------- */
+
+static void legend_draw(const struct drawing *self)
+{
+    static const struct {
+        const char *fill, *text;
+    } rows[] = {{ACTION_FILL, "action"},
+                {NEEDING_FILL, "action behind an operation"},
+                {"#40167f", "operation, long tail (urgent)"},
+                {"#d4bef5", "short tail"},
+                {WAIT_FILL, "no action runs"},
+                {CHAIN_FILL, "the chain that gives the step its length"}};
+    int x = PLOT_LEFT;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fprintf(self->out,
+                "<rect x='%d' y='62' width='14' height='14' rx='2' fill='%s'/>"
+                "<text x='%d' y='73.5'>%s</text>\n",
+                x, rows[i].fill, x + 20, rows[i].text);
+        x += 40 + LETTER_WIDTH * (int)strlen(rows[i].text);
+    }
+}
+
+static void head_draw(const struct drawing *self)
+{
+    struct order_sums sums = order_sum(self->profile);
+    const char *path = self->job->path;
+    fprintf(self->out, "<text x='%d' y='28' class='title'>", PLOT_LEFT);
+    escaped_print(self->out, path, strlen(path));
+    fprintf(self->out,
+            ": a step under each order of its operations</text>\n"
+            "<text x='%d' y='48' class='note'>%u actions, %.4g s together; %u "
+            "operations, %.4g MB together; network %.4g Gbit/s, latency %.4g µs; "
+            "possible gain over fifo: %.1f %%</text>\n",
+            PLOT_LEFT, sums.actions, sums.actions_s, sums.operations,
+            (double)sums.bytes / 1e6, self->job->gbit_per_s, self->job->latency_us,
+            100 * self->figures->possible_gain);
+    legend_draw(self);
+}
+
+/* Return the distance of ticks: 1, 2 or 5 times a power of ten, for 6 to 14 ticks. */
+static double tick_step(double span)
+{
+    double rough = span / TICKS_WANTED;
+    double power = pow(10, floor(log10(rough)));
+    double lead = rough / power;
+    return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
+}
+
+/* Draw the axis, and the optimum over all rows. */
+static void axis_draw(const struct drawing *self)
+{
+    int bottom = self->y - ORDER_GAP / 2;
+    double x = x_of(self, self->figures->optimum_s);
+    double unit_s = self->end_s < 2e-3 ? 1e-6 : self->end_s < 2 ? 1e-3 : 1;
+    double step_s = self->end_s > 0 ? tick_step(self->end_s) : 1;
+    for (int i = 0; i * step_s <= self->end_s * 1.0001; i++)
+        fprintf(self->out,
+                "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#9ca3af'/>\n"
+                "<text x='%.1f' y='%d' class='tick'>%g</text>\n",
+                x_of(self, i * step_s), bottom, x_of(self, i * step_s), bottom + 6,
+                x_of(self, i * step_s), bottom + 20, i * step_s / unit_s);
+    fprintf(self->out, "<text x='%d' y='%d' class='note'>time in the step, %s</text>\n",
+            PLOT_LEFT + PLOT_WIDTH + 28, bottom + 20,
+            unit_s < 1e-3 ? "µs"
+            : unit_s < 1  ? "ms"
+                          : "s");
+    fprintf(self->out,
+            "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#047857' "
+            "stroke-width='1.5' stroke-dasharray='5 3'/>\n"
+            "<text x='%.1f' y='%d' class='optimum'>optimum %.4g s</text>\n",
+            x, TOP - 8, x, bottom, x - 4, TOP - 12, self->figures->optimum_s);
+}
+
+/* ---- the whole picture ------------------------------------------------------------- */
+
+/* Mark the actions that come after an operation, at any distance. A node may be listed
+ * before one that it comes after, so all nodes are visited until none changes. */
+static void needs_mark(struct drawing *self)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < self->count; i++) {
+            tryst_profile_node node = order_node(self->profile, i);
+            for (uint32_t a = 0; a < node.after_count && !self->needs[i]; a++)
+                if (self->needs[node.after[a]] ||
+                    order_node(self->profile, node.after[a]).is_operation)
+                    self->needs[i] = changed = true;
+        }
+    }
+}
+
+/* Scale the tails of the operations: the longest becomes 1, the shortest 0. */
+static void urgency_scale(struct drawing *self)
+{
+    double least = INFINITY, most = -INFINITY;
+    for (uint32_t i = 0; i < self->count; i++)
+        if (order_node(self->profile, i).is_operation) {
+            least = fmin(least, self->urgency[i]);
+            most = fmax(most, self->urgency[i]);
+        }
+    for (uint32_t i = 0; i < self->count; i++)
+        self->urgency[i] = most > least ? (self->urgency[i] - least) / (most - least) : 1;
+}
+
+static bool drawing_open(struct drawing *self)
+{
+    size_t room = (size_t)self->count + 1;
+    self->urgency = calloc(room, sizeof *self->urgency);
+    self->needs = calloc(room, sizeof *self->needs);
+    self->lanes = calloc(room, sizeof *self->lanes);
+    self->sorted = calloc(room, sizeof *self->sorted);
+    self->lane_ends = calloc(room, sizeof *self->lane_ends);
+    return self->urgency && self->needs && self->lanes && self->sorted && self->lane_ends;
+}
+
+static void drawing_close(struct drawing *self)
+{
+    free(self->urgency);
+    free(self->needs);
+    free(self->lanes);
+    free(self->sorted);
+    free(self->lane_ends);
+}
+
+/* Return the height of the picture. It depends on the lanes of each order. */
+static int rows_draw(struct drawing *self)
+{
+    self->y = TOP;
+    critical_path_draw(self);
+    for (int order = 0; order < ORDER_COUNT && self->status == TRYST_OK; order++)
+        if (self->figures->seconds[order] >= 0)
+            one_order_draw(self, (tryst_profile_order)order);
+    if (self->status == TRYST_OK)
+        axis_draw(self);
+    return self->y + BOTTOM;
+}
+
+static void svg_print(FILE *file, const void *what)
+{
+    /* the height is in the first line, so the rows are drawn to memory before it */
+    struct drawing *self = *(struct drawing *const *)what;
+    char *rows = NULL;
+    size_t bytes = 0;
+    self->out = open_memstream(&rows, &bytes);
+    if (!self->out) {
+        self->status = TRYST_E_NOMEM;
+        return;
+    }
+    head_draw(self);
+    int height = rows_draw(self), width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
+    bool failed = ferror(self->out) != 0;
+    if (fclose(self->out) != 0 || failed)
+        self->status = TRYST_E_NOMEM;
+    fprintf(file,
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
+            "viewBox='0 0 %d %d'>\n"
+            "<style>text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#111827}"
+            ".title{font-size:17px;font-weight:600}.order{font-weight:600}"
+            ".note{fill:#4b5563;font-size:12px}.lane{text-anchor:end;font-size:12px;"
+            "fill:#4b5563}.tick{text-anchor:middle;font-size:12px;fill:#4b5563}"
+            ".name{text-anchor:middle;font-size:11px}"
+            ".optimum{text-anchor:end;font-size:12px;fill:#047857}</style>\n"
+            "<rect width='100%%' height='100%%' fill='#fff'/>\n",
+            width, height, width, height);
+    if (self->status == TRYST_OK)
+        fwrite(rows, 1, bytes, file);
+    fputs("</svg>\n", file);
+    free(rows);
+}
+
+int order_draw(const struct order_job *job, const tryst_profile_params *params,
+               const struct order_figures *figures)
+{
+    struct drawing self = {.job = job,
+                           .figures = figures,
+                           .profile = job->profile,
+                           .params = *params,
+                           .count = tryst_profile_nodes(job->profile)};
+    struct drawing *drawing = &self;
+    for (int order = 0; order < ORDER_COUNT; order++)
+        self.end_s = fmax(self.end_s, figures->seconds[order]);
+    self.status = drawing_open(&self)
+                      ? tryst_profile_tails(self.profile, params, self.urgency)
+                      : TRYST_E_NOMEM;
+    int failed = 0;
+    if (self.status == TRYST_OK) {
+        needs_mark(&self);
+        urgency_scale(&self);
+        failed = tool_file_write(job->draw, svg_print, &drawing);
+    }
+    drawing_close(&self);
+    if (self.status == TRYST_OK)
+        return failed;
+    fprintf(stderr, "tryst-perf: cannot draw %s: %s\n", job->draw,
+            tryst_status_str(self.status));
+    return 1;
+}
