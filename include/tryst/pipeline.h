@@ -314,7 +314,10 @@ typedef enum tryst_span_kind {
     TRYST_SPAN_WAIT = 5, /**< nothing to compute until data arrive */
     TRYST_SPAN_SEND = 6, /**< from posting to completion; overlaps compute */
     TRYST_SPAN_RECEIVE = 7,
-    TRYST_SPAN_KINDS = 8
+    /** sum of a layer's gradient over replicas, from its start to its end; `microbatch`
+     *  is the layer */
+    TRYST_SPAN_REDUCE_GRAD = 8,
+    TRYST_SPAN_KINDS = 9
 } tryst_span_kind;
 
 /** One span of a rank's timeline. Plain numbers only: spans are sent between ranks as
@@ -371,7 +374,10 @@ typedef enum tryst_engine_fault {
     /** A forward reads the weights from before the last update (stages must hold two
      *  versions). */
     TRYST_ENGINE_FAULT_STALE = 2,
-    TRYST_ENGINE_FAULT_DROP = 3 /**< one micro-batch's gradient is not added */
+    TRYST_ENGINE_FAULT_DROP = 3, /**< one micro-batch's gradient is not added */
+    /** the gradient of one replica of stage 0 is left out of the sum */
+    TRYST_ENGINE_FAULT_LOSE = 4,
+    TRYST_ENGINE_FAULT_TWICE = 5 /**< that gradient is added twice */
 } tryst_engine_fault;
 
 typedef struct tryst_engine_params {
@@ -382,7 +388,8 @@ typedef struct tryst_engine_params {
      *  outlive the engine. */
     const tryst_program *program;
     /** One entry per stage of the program: this rank's stages, NULL for those of other
-     *  ranks. The stages stay the caller's, and must outlive the engine. */
+     *  ranks; of a replicated stage, this rank's replica. The stages stay the caller's,
+     *  and must outlive the engine. */
     tryst_stage *const *stages;
     /** The source of the data; NULL if the stages need none. */
     tryst_feed_fn feed;
@@ -401,9 +408,20 @@ typedef struct tryst_engine_params {
      *  TRYST_E_NOMEM and a text that lists the use of the memory. 0: no limit but the
      *  memory that exists. */
     uint64_t memory_bytes_max;
+    /** Replicated stages, for comparison: start the sums of gradients only behind the
+     *  last backward, and end them before the UPDATE returns. */
+    bool reduce_at_end;
 } tryst_engine_params;
 
 /** Bind this rank's part of a program to its stages: prepare keys and buffers.
+ *
+ *  Replicated stages. The last backward before a REDUCE_GRAD reports each part (layer) of
+ *  its stage, and that part's gradient is summed over the replicas at once, while the
+ *  backward goes on: by an all-reduce of a subgroup, with a priority below those of
+ *  activations, the most urgent for the layer that the next forward needs first. A part
+ *  is updated when its sum is there. A forward of the next step waits for the update of
+ *  the layer that it reads next, not for the others. The weights of a replicated stage
+ *  are complete after tryst_engine_finish; its gradients are the library's until then.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (ranks differ, a stage is missing or
  *           cannot do an action of the program, a stage's sizes do not fit those of its
@@ -417,8 +435,8 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *  When this returns, all data that this rank needed has come; its last sends may still
  *  be on their way (the next call, or tryst_engine_finish, waits for them), and other
  *  ranks may still be in this step or already in the next. `*loss_p` (may be NULL)
- *  receives tryst_loss_mean of the micro-batches on the rank of the last stage, and NAN
- *  elsewhere.
+ *  receives tryst_loss_mean of this rank's micro-batches on a rank of the last stage, and
+ *  NAN elsewhere.
  *
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
@@ -430,8 +448,8 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);
 
-/** Wait until every send has ended, and close the open steps. Blocks as tryst_engine_step
- *  does. More steps may follow.
+/** Wait until every send has ended and every part of a replicated stage is updated, and
+ *  close the open steps. Blocks as tryst_engine_step does. More steps may follow.
  *  Returns: TRYST_OK, or the status of the failure, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
@@ -443,8 +461,8 @@ TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 TRYST_API void tryst_engine_abort(tryst_engine *engine, tryst_status status,
                                   const char *reason);
 
-/** Return the losses of the last step, one for each micro-batch; NULL except on the rank
- *  of the last stage. */
+/** Return the losses of the last step, one for each micro-batch, NAN for those of other
+ *  replicas; NULL except on a rank of the last stage. */
 TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);
 
 /** Return the sentence of the failure; "" before a failure, and for NULL. Valid until the
@@ -476,6 +494,8 @@ typedef struct tryst_engine_stats {
     uint64_t action_counts[8];
     uint64_t action_wall_ns[8];
     uint64_t action_cpu_ns[8];
+    uint64_t bytes_reduced;  /**< gradients that were summed over replicas */
+    uint64_t reduce_wait_ns; /**< the part of wait_ns that waited for such sums */
 } tryst_engine_stats;
 
 /** Read this rank's figures so far. Returns TRYST_OK, TRYST_E_INVALID */

@@ -9,14 +9,25 @@
  *  stages. Because stages are bitwise reproducible and each rank's actions keep their
  *  order, losses and weights must be *bitwise* equal to the engine's, on machines of one
  *  kind (with equal texts of tryst_blas_describe).
+ *
+ *  Of a replicated stage each replica is a stage of its own. The replay adds their
+ *  gradients part by part, in the order of the plan of the engine's all-reduces.
  */
 #ifndef TRYST_REPLAY_H
 #define TRYST_REPLAY_H
 
 #include <stdbool.h>
+#include <tryst/coll.h>
 #include <tryst/pipeline.h>
 
 TRYST_BEGIN_DECLS
+
+/** Find the order in which tree `tree` of the all-reduce of `sum` adds the gradients of
+ *  `stage`, as tryst_coll_order_get does for the ranks of tryst_program_replicas. Any
+ *  status but TRYST_OK ends the replay with that status. */
+typedef tryst_status (*tryst_sum_order_fn)(void *arg, int32_t stage,
+                                           const tryst_coll_params *sum, uint32_t tree,
+                                           tryst_coll_order *order, int32_t *parents);
 
 typedef struct tryst_replay_params {
     size_t struct_size;
@@ -33,6 +44,13 @@ typedef struct tryst_replay_params {
     uint64_t first_step;
     uint64_t steps_count;
     double *losses; /**< [steps_count] receives the mean loss of each step */
+    /** [ranks × stages of the program]: the stage of each rank, NULL where it has none.
+     *  If given, `stages` is ignored; needed where a stage is replicated. All replicas of
+     *  a stage begin with the same weights. */
+    tryst_stage *const *replicas;
+    /** The order of additions. NULL: replica 0, plus replica 1, plus replica 2, … */
+    tryst_sum_order_fn order;
+    void *order_arg;
 } tryst_replay_params;
 
 /** Run the program once per step. To report progress, call it for a few steps at a time:

@@ -6,8 +6,8 @@
  * meet by key, so the loop is independent of other ranks' order, and any program that
  * passed the checker runs.
  *
- * A stage is on one rank only; stages of the same rank pass tensors to each other without
- * a transfer. */
+ * Stages of the same rank pass tensors to each other without a transfer. Gradients of a
+ * stage that is on several ranks are summed beside the actions (engine_reduce.c). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include "engine.h"
 #include "engine_action.h"
 #include "engine_plan.h"
+#include "engine_reduce.h"
 #include "engine_transfer.h"
 #include "pipeline/base/refuse.h"
 
@@ -69,6 +70,9 @@ static tryst_status engine_start(tryst_engine *engine)
     if (status == TRYST_OK) {
         status = engine_device_open(engine);
     }
+    if (status == TRYST_OK) {
+        status = engine_reduce_open(engine);
+    }
     return status == TRYST_OK
                ? status
                : engine_fail(engine, status, "%s", tryst_status_str(status));
@@ -119,14 +123,14 @@ void tryst_engine_close(tryst_engine *engine)
     }
     buffer_pool_close(&engine->pool, engine->unquiet);
     engine_device_close(engine);
+    engine_reduce_close(engine);
     engine_plan_close(engine);
     free(engine);
 }
 
 /* ---- a step ------------------------------------------------------------------------ */
 
-/* Let posted operations start before a long computation. */
-static void push(tryst_engine *engine)
+void engine_push(tryst_engine *engine)
 {
     for (int i = 0; i < PROGRESS_CALLS_MAX && tryst_progress(engine->params.ctx) > 0;
          i++) {
@@ -149,7 +153,7 @@ static tryst_status run_program(tryst_engine *engine)
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
         status = engine_post_receives(engine);
-        push(engine);
+        engine_push(engine);
         if (status == TRYST_OK) {
             status = engine_reap(engine);
         }
@@ -163,7 +167,7 @@ static tryst_status run_program(tryst_engine *engine)
             status = engine_run_action(engine, i);
         }
     }
-    push(engine);
+    engine_push(engine);
     if (status == TRYST_OK && engine->device.used) {
         status = engine_device_drain(engine);
     }
@@ -189,6 +193,20 @@ static tryst_status last_error_set(const tryst_engine *engine)
     return refuse(engine->failed, "%s", engine->error);
 }
 
+/* Return the mean loss of this rank's micro-batches; NAN if it has not the last stage. */
+static double mean_loss(tryst_engine *engine)
+{
+    const double *losses = tryst_engine_losses(engine);
+    int last = engine->stages_count - 1;
+    int32_t count = 0;
+    for (int i = 0; losses && i < engine->microbatches_count; i++) {
+        if (engine_owner(engine, last, i) == engine->rank) {
+            engine->own_losses[count++] = losses[i];
+        }
+    }
+    return losses ? tryst_loss_mean(engine->own_losses, count) : (double)NAN;
+}
+
 tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)
 {
     if (!engine) {
@@ -211,9 +229,7 @@ tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss
     note_step(engine);
     engine->steps_done++;
     if (loss_p) {
-        const double *losses = tryst_engine_losses(engine);
-        *loss_p =
-            losses ? tryst_loss_mean(losses, engine->microbatches_count) : (double)NAN;
+        *loss_p = mean_loss(engine);
     }
     return TRYST_OK;
 }
@@ -222,6 +238,10 @@ tryst_status tryst_engine_finish(tryst_engine *engine)
 {
     if (!engine) {
         return refuse_null("finish the steps", "engine");
+    }
+    if (engine->failed == TRYST_OK && engine->reduction) {
+        engine_reduce_settle(engine, NULL);
+        engine->stats.end_ns = tryst_now_ns(engine->params.ctx);
     }
     for (int i = 0; i < 2 && engine->failed == TRYST_OK; i++) {
         /* the older scope first */

@@ -5,6 +5,7 @@
  *   engine_plan.c      fixed at open: transferred items, their peers and keys
  *   engine_transfer.c  sends, receives, waits and their failures
  *   engine_action.c    one action: its buffers before, during and after
+ *   engine_reduce.c    sums of gradients over replicas, and updates by parts
  *   engine_buffer.c    the buffers
  *   engine_device.c    events instead of waits, where the stages compute on a device */
 #ifndef TRYST_PIPELINE_ENGINE_ENGINE_H
@@ -57,6 +58,14 @@ struct engine_frame {
     size_t first_open; /**< all sends before this index have ended */
 };
 
+/** The stage's call that runs now, on the host. Time that is not the call's own is left
+ *  out of its figures (engine_call_pause). */
+struct engine_call {
+    const tryst_action *action; /**< NULL: no call runs */
+    uint64_t begin_ns, cpu_ns;  /**< since the last pause */
+    uint64_t span_begin_ns;
+};
+
 struct tryst_engine {
     tryst_engine_params params;
     int rank;
@@ -64,13 +73,17 @@ struct tryst_engine {
     int stages_count;
     int microbatches_count;
     tryst_stage **stages; /**< [stages]; NULL: the stage is on another rank */
-    int *owners;          /**< [stages]: rank that has the stage */
-    uint64_t *versions;   /**< [stages]: newest weight version when the step began */
+    struct program_places places;
+    struct engine_reduction *reduction; /**< NULL: no stage of this rank is replicated */
+    struct engine_call call;
+    uint64_t *versions; /**< [stages]: newest weight version when the step began */
     /** [stages]: micro-batches with gradients added since the last update */
     int32_t *pending;
     struct engine_cell *cells; /**< [stages × micro-batches] */
-    /** [micro-batches]; filled in only on the rank of the last stage */
+    /** [micro-batches]; filled in only on the ranks of the last stage, each with the
+     *  losses of its own micro-batches; the others are NAN */
     double *losses;
+    double *own_losses; /**< [micro-batches]: those of this rank, without gaps */
     struct engine_transfer *receives; /**< in program order */
     size_t receives_count;
     size_t receives_posted; /**< posted in this step */
@@ -99,6 +112,12 @@ struct tryst_engine {
     char cause[ENGINE_ERROR_MAX];
 };
 
+/** Return the rank that runs `microbatch` at `stage`. */
+static inline int engine_owner(const tryst_engine *engine, int stage, int microbatch)
+{
+    return *program_owner(engine->params.program, &engine->places, stage, microbatch);
+}
+
 static inline struct engine_cell *engine_cell_of(tryst_engine *engine, int stage,
                                                  int microbatch)
 {
@@ -111,6 +130,8 @@ static inline struct engine_cell *engine_cell_of(tryst_engine *engine, int stage
 TRYST_PRINTF(3, 4)
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
                          ...);
+/** Let posted operations start before a long computation. */
+void engine_push(tryst_engine *engine);
 /** Add a span to those of this step. Drops a span that began before the step. */
 void engine_span(tryst_engine *engine, tryst_span span);
 

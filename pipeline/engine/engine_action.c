@@ -20,6 +20,7 @@
 
 #include "engine.h"
 #include "engine_action.h"
+#include "engine_reduce.h"
 #include "engine_transfer.h"
 #include "pipeline/base/amount.h"
 
@@ -104,8 +105,18 @@ static void trace_action(tryst_engine *engine, const tryst_action *action,
     tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
 }
 
-void engine_note_action(tryst_engine *engine, const tryst_action *action,
-                        uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
+static void add_times(tryst_engine *engine, const tryst_action *action, uint64_t wall_ns,
+                      uint64_t cpu_ns)
+{
+    tryst_engine_stats *stats = &engine->stats;
+    stats->compute_wall_ns += wall_ns;
+    stats->compute_cpu_ns += cpu_ns;
+    stats->action_wall_ns[action->kind] += wall_ns;
+    stats->action_cpu_ns[action->kind] += cpu_ns;
+}
+
+static void add_span(tryst_engine *engine, const tryst_action *action, uint64_t begin_ns,
+                     uint64_t end_ns)
 {
     static const tryst_span_kind kinds[] = {
         [TRYST_ACTION_FORWARD] = TRYST_SPAN_FORWARD,
@@ -114,12 +125,6 @@ void engine_note_action(tryst_engine *engine, const tryst_action *action,
         [TRYST_ACTION_WEIGHT_GRAD] = TRYST_SPAN_WEIGHT_GRAD,
         [TRYST_ACTION_UPDATE] = TRYST_SPAN_UPDATE,
     };
-    tryst_engine_stats *stats = &engine->stats;
-    stats->compute_wall_ns += end_ns - begin_ns;
-    stats->compute_cpu_ns += cpu_ns;
-    stats->action_counts[action->kind]++;
-    stats->action_wall_ns[action->kind] += end_ns - begin_ns;
-    stats->action_cpu_ns[action->kind] += cpu_ns;
     engine_span(engine, (tryst_span){.begin_ns = begin_ns,
                                      .end_ns = end_ns,
                                      .kind = kinds[action->kind],
@@ -127,6 +132,51 @@ void engine_note_action(tryst_engine *engine, const tryst_action *action,
                                      .microbatch = action->microbatch,
                                      .peer = -1});
     trace_action(engine, action, begin_ns, end_ns);
+}
+
+void engine_note_action(tryst_engine *engine, const tryst_action *action,
+                        uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
+{
+    engine->stats.action_counts[action->kind]++;
+    add_times(engine, action, end_ns - begin_ns, cpu_ns);
+    add_span(engine, action, begin_ns, end_ns);
+}
+
+void engine_call_begin(tryst_engine *engine, const tryst_action *action)
+{
+    uint64_t now_ns = tryst_now_ns(engine->params.ctx);
+    engine->call = (struct engine_call){.action = action,
+                                        .begin_ns = now_ns,
+                                        .cpu_ns = thread_cpu_ns(),
+                                        .span_begin_ns = now_ns};
+}
+
+struct engine_call engine_call_pause(tryst_engine *engine, bool cut)
+{
+    struct engine_call call = engine->call;
+    uint64_t spent_ns = thread_cpu_ns() - call.cpu_ns;
+    uint64_t now_ns = tryst_now_ns(engine->params.ctx);
+    add_times(engine, call.action, now_ns - call.begin_ns, spent_ns);
+    if (cut) {
+        add_span(engine, call.action, call.span_begin_ns, now_ns);
+    }
+    engine->call.action = NULL;
+    return call;
+}
+
+void engine_call_resume(tryst_engine *engine, struct engine_call call, bool cut)
+{
+    engine->call = call;
+    engine->call.begin_ns = tryst_now_ns(engine->params.ctx);
+    engine->call.cpu_ns = thread_cpu_ns();
+    if (cut) {
+        engine->call.span_begin_ns = engine->call.begin_ns;
+    }
+}
+
+void engine_call_end(tryst_engine *engine)
+{
+    (void)engine_call_pause(engine, true);
 }
 
 const char *engine_stage_text(const tryst_stage *stage, tryst_status status)
@@ -140,9 +190,8 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
 {
     const tryst_action *action = &engine->list->actions[index];
     tryst_stage *stage = engine->stages[action->stage];
-    uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
-    uint64_t cpu_ns = thread_cpu_ns();
     tryst_status status = TRYST_E_INVALID;
+    engine_call_begin(engine, action);
     switch (action->kind) {
     case TRYST_ACTION_FORWARD: status = stage->ops->forward(stage, work); break;
     case TRYST_ACTION_BACKWARD: status = stage->ops->backward(stage, work); break;
@@ -155,12 +204,12 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
         break;
     default: break;
     }
-    uint64_t spent_ns = thread_cpu_ns() - cpu_ns;
     if (engine->device.used) {
-        engine_device_queued(engine, index, begin_ns, spent_ns);
+        engine_device_queued(engine, index, engine->call.begin_ns,
+                             thread_cpu_ns() - engine->call.cpu_ns);
     } else {
-        engine_note_action(engine, action, begin_ns, tryst_now_ns(engine->params.ctx),
-                           spent_ns);
+        engine->stats.action_counts[action->kind]++;
+        engine_call_end(engine);
     }
     if (status != TRYST_OK) {
         char name[32];
@@ -338,7 +387,10 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
     work.output =
         info->is_last ? (void *)&engine->losses[action->microbatch] : data_of(output);
     use(engine, index, cell, output, &work);
-    status = call_stage(engine, index, &work);
+    status = engine_reduce_work(engine, index, &work);
+    if (status == TRYST_OK) {
+        status = call_stage(engine, index, &work);
+    }
     if (status != TRYST_OK || info->is_last) {
         buffer_drop(output);
         return status;
@@ -382,7 +434,10 @@ static tryst_status run_backward(tryst_engine *engine, size_t index)
     tryst_stage_work work = work_of(engine, action, cell);
     work.grad_input = data_of(grad_input);
     use(engine, index, cell, grad_input, &work);
-    status = call_stage(engine, index, &work);
+    status = engine_reduce_work(engine, index, &work);
+    if (status == TRYST_OK) {
+        status = call_stage(engine, index, &work);
+    }
     drop(&cell->grad_output);
     if (whole) {
         end_microbatch(engine, action, cell);
@@ -401,7 +456,10 @@ static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
     struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     tryst_stage_work work = work_of(engine, action, cell);
     use(engine, index, cell, NULL, &work);
-    tryst_status status = call_stage(engine, index, &work);
+    tryst_status status = engine_reduce_work(engine, index, &work);
+    if (status == TRYST_OK) {
+        status = call_stage(engine, index, &work);
+    }
     end_microbatch(engine, action, cell);
     return status;
 }
@@ -410,6 +468,9 @@ static tryst_status run_update(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
     tryst_stage_work work = {.struct_size = sizeof work};
+    if (engine_reduce_has(engine, action->stage)) {
+        return engine_reduce_update(engine, index);
+    }
     engine_device_work(engine, index, NULL, &work);
     tryst_status status = call_stage(engine, index, &work);
     engine->pending[action->stage] = 0;
@@ -423,6 +484,7 @@ static tryst_status run_one(tryst_engine *engine, size_t index)
     case TRYST_ACTION_BACKWARD:
     case TRYST_ACTION_INPUT_GRAD: return run_backward(engine, index);
     case TRYST_ACTION_WEIGHT_GRAD: return run_weight_grad(engine, index);
+    case TRYST_ACTION_REDUCE_GRAD: return engine_reduce_run(engine, index);
     default: return run_update(engine, index);
     }
 }

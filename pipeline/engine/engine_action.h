@@ -17,6 +17,13 @@ const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
  *  the trace. */
 void engine_note_action(tryst_engine *engine, const tryst_action *action,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);
+/** Begin a call of a stage on the host, for the figures of `action`, and end it. */
+void engine_call_begin(tryst_engine *engine, const tryst_action *action);
+void engine_call_end(tryst_engine *engine);
+/** Leave the time until engine_call_resume out of the running call's figures; with `cut`,
+ *  out of its span, too. Returns the call, for engine_call_resume. */
+struct engine_call engine_call_pause(tryst_engine *engine, bool cut);
+void engine_call_resume(tryst_engine *engine, struct engine_call call, bool cut);
 /** Run action `index`. The items that it needs from other ranks are in its cell. */
 tryst_status engine_run_action(tryst_engine *engine, size_t index);
 

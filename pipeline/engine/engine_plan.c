@@ -6,6 +6,7 @@
  * An item's key has the edge "act<s>" or "grad<s>", where s is the stage that makes the
  * item, and the micro-batch as the iteration; the step is the scope. */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,9 +76,13 @@ static tryst_status check_action(tryst_engine *engine, const tryst_action *actio
                            "%s: stage %d cannot split its backward into I and W", name,
                            action->stage);
     }
-    if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
-        return engine_fail(engine, TRYST_E_INVALID, "%s is reserved and cannot run yet",
-                           name);
+    if (action->kind == TRYST_ACTION_REDUCE_GRAD &&
+        stage->info.memory != TRYST_MEMORY_HOST) {
+        return engine_fail(
+            engine, TRYST_E_UNSUPPORTED,
+            "%s sums gradients in host memory, but those of stage %d are on "
+            "a device",
+            name, action->stage);
     }
     return TRYST_OK;
 }
@@ -150,7 +155,8 @@ static int crossing_items(const tryst_engine *engine, size_t index, bool sends,
     for (int i = 0; i < count; i++) {
         int other =
             sends ? program_item_user(engine->params.program, all[i]) : all[i].stage;
-        if (other >= 0 && !stage_is_here(engine, other)) {
+        if (other >= 0 &&
+            engine_owner(engine, other, all[i].microbatch) != engine->rank) {
             items[crossing++] = all[i];
         }
     }
@@ -167,7 +173,9 @@ static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends
         int other =
             sends ? program_item_user(engine->params.program, items[i]) : items[i].stage;
         *self = (struct engine_transfer){
-            .item = items[i], .peer = engine->owners[other], .action = index};
+            .item = items[i],
+            .peer = engine_owner(engine, other, items[i].microbatch),
+            .action = index};
         item_shape(engine, items[i], &self->dtype, &self->count);
         tryst_status status = prepare_key(engine, self, sends);
         if (status != TRYST_OK) {
@@ -202,25 +210,47 @@ static tryst_status plan_transfers(tryst_engine *engine)
     return status;
 }
 
+/* Spans of a part's sum: the sum, a wait for it, the update, and the piece of the
+ * forward before. */
+#define SPANS_PER_PART 4
+
+/* Count the parts that the REDUCE_GRADs of a step sum on this rank. */
+static uint64_t count_reduced_parts(const tryst_engine *engine)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < engine->list->count; i++) {
+        const tryst_action *action = &engine->list->actions[i];
+        const tryst_stage *stage = engine->params.stages[action->stage];
+        if (action->kind == TRYST_ACTION_REDUCE_GRAD && stage && stage->ops &&
+            TRYST_SIZED_HAS(stage->ops, tryst_stage_ops, update_part) &&
+            stage->ops->parts_count) {
+            count += (uint64_t)stage->ops->parts_count(stage);
+        }
+    }
+    return count;
+}
+
 static tryst_status allocate(tryst_engine *engine)
 {
     size_t stages = (size_t)engine->stages_count;
     size_t microbatches = (size_t)engine->microbatches_count;
     engine->stages = calloc(stages, sizeof *engine->stages);
-    engine->owners = calloc(stages, sizeof *engine->owners);
     engine->versions = calloc(stages, sizeof *engine->versions);
     engine->pending = calloc(stages, sizeof *engine->pending);
     engine->cells = calloc(stages * microbatches, sizeof *engine->cells);
     /* for each action: its own span, a wait, and one span for each of its transfers */
-    engine->spans_capacity = engine->list->count * (2 + 2 * PROGRAM_ITEMS_MAX) + 8;
+    engine->spans_capacity = engine->list->count * (2 + 2 * PROGRAM_ITEMS_MAX) + 8 +
+                             (size_t)count_reduced_parts(engine) * SPANS_PER_PART;
     engine->spans = calloc(engine->spans_capacity, sizeof *engine->spans);
     engine->losses = calloc(microbatches, sizeof *engine->losses);
-    bool done = engine->stages && engine->owners && engine->versions && engine->pending &&
-                engine->cells && engine->spans && engine->losses;
-    for (int stage = 0; done && stage < engine->stages_count; stage++) {
-        engine->owners[stage] = tryst_program_rank_of(engine->params.program, stage);
+    engine->own_losses = calloc(microbatches, sizeof *engine->own_losses);
+    bool done = engine->stages && engine->versions && engine->pending && engine->cells &&
+                engine->spans && engine->losses && engine->own_losses;
+    for (size_t i = 0; done && i < microbatches; i++) {
+        engine->losses[i] = (double)NAN;
     }
-    return done ? TRYST_OK : TRYST_E_NOMEM;
+    return done ? program_places_open(engine->params.program, &engine->places)
+                : TRYST_E_NOMEM;
 }
 
 tryst_status engine_plan_open(tryst_engine *engine)
@@ -244,10 +274,11 @@ void engine_plan_close(tryst_engine *engine)
     free(engine->frames[0].sends);
     free(engine->frames[1].sends);
     free(engine->losses);
+    free(engine->own_losses);
     free(engine->spans);
     free(engine->cells);
     free(engine->pending);
     free(engine->versions);
-    free(engine->owners);
+    program_places_close(&engine->places);
     free(engine->stages);
 }

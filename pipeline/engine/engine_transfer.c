@@ -15,6 +15,7 @@
 
 #include "engine.h"
 #include "engine_action.h"
+#include "engine_reduce.h"
 #include "engine_transfer.h"
 
 /* Limit of the wait until the operations of an aborted scope have ended: longer than the
@@ -71,25 +72,23 @@ static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *e
     return false;
 }
 
-/* Fail with a sentence that names the transfer and the reason. */
-static tryst_status op_failure_report(tryst_engine *engine,
-                                      const struct engine_transfer *self, bool sends,
-                                      tryst_status status, const char *reason)
+/* Fail with a sentence that names the operation, `what`, and the reason. */
+static tryst_status op_failure_report(tryst_engine *engine, tryst_status status,
+                                      const char *what, const char *reason)
 {
-    char words[96];
     return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
-                       (unsigned long long)engine->frame->id, engine->rank,
-                       item_text(self, sends, words),
+                       (unsigned long long)engine->frame->id, engine->rank, what,
                        reason && *reason ? reason : tryst_status_str(status));
 }
 
-/* Fail because a transfer failed with `status`: with the cause from the rank that aborted
- * the scope, if any, else with `reason`, the library's text (NULL: that of `status`). */
-static tryst_status transfer_failed(tryst_engine *engine,
-                                    const struct engine_transfer *self, bool sends,
-                                    tryst_status status, const char *reason)
+tryst_status engine_op_failed(tryst_engine *engine, const tryst_op *op,
+                              tryst_status status, const char *what)
 {
     tryst_error cause = {.struct_size = sizeof cause, .origin_rank = -1};
+    tryst_error details = {.struct_size = sizeof details, .text = ""};
+    if (op) {
+        tryst_op_error(op, &details);
+    }
     if (find_cause(engine, status, &cause)) {
         char who[32] = "another rank";
         if (cause.origin_rank >= 0) {
@@ -99,15 +98,15 @@ static tryst_status transfer_failed(tryst_engine *engine,
         return engine_fail(engine, TRYST_E_ABORTED, "step %llu: %s stopped it: %s",
                            (unsigned long long)engine->frame->id, who, cause.text);
     }
-    return op_failure_report(engine, self, sends, status, reason);
+    return op_failure_report(engine, status, what, details.text);
 }
 
-static tryst_status op_failed(tryst_engine *engine, const struct engine_transfer *self,
-                              bool sends, tryst_status status)
+static tryst_status transfer_failed(tryst_engine *engine,
+                                    const struct engine_transfer *self, bool sends,
+                                    tryst_status status)
 {
-    tryst_error details = {.struct_size = sizeof details, .text = ""};
-    tryst_op_error(self->op, &details);
-    return transfer_failed(engine, self, sends, status, details.text);
+    char words[96];
+    return engine_op_failed(engine, self->op, status, item_text(self, sends, words));
 }
 
 /* Record a span of a transfer that ends now, and return its end. */
@@ -138,7 +137,7 @@ static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *
         return TRYST_OK;
     }
     if (status != TRYST_OK) {
-        return op_failed(engine, self, sends, status);
+        return transfer_failed(engine, self, sends, status);
     }
     self->ended = true;
     note_span(engine, self, sends ? TRYST_SPAN_SEND : TRYST_SPAN_RECEIVE, self->begin_ns);
@@ -180,7 +179,7 @@ tryst_status engine_reap(tryst_engine *engine)
             engine->receives_open++;
         }
     }
-    return status;
+    return status == TRYST_OK ? engine_reduce_poll(engine) : status;
 }
 
 /* ---- waits ------------------------------------------------------------------------- */
@@ -239,7 +238,8 @@ static tryst_status wait_for(tryst_engine *engine, struct engine_transfer *self,
     if (status == TRYST_E_TIMEOUT) {
         return late(engine, self, sends);
     }
-    return op_failure_report(engine, self, sends, status, NULL);
+    char words[96];
+    return op_failure_report(engine, status, item_text(self, sends, words), NULL);
 }
 
 /* ---- receives ---------------------------------------------------------------------- */
@@ -285,7 +285,7 @@ static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *s
     if (status != TRYST_OK) {
         buffer_drop(self->memory);
         self->memory = NULL;
-        return transfer_failed(engine, self, false, status, NULL);
+        return transfer_failed(engine, self, false, status);
     }
     return TRYST_OK;
 }
@@ -320,8 +320,10 @@ static tryst_status gate(tryst_engine *engine, struct engine_transfer *self)
         return TRYST_OK;
     }
     tryst_status status = engine_device_gate(engine, self->op, self->event, self->memory);
-    return status == TRYST_OK ? status
-                              : op_failure_report(engine, self, false, status, NULL);
+    char words[96];
+    return status == TRYST_OK
+               ? status
+               : op_failure_report(engine, status, item_text(self, false, words), NULL);
 }
 
 /* Wait for a receive. If the stages are on a device, the device waits, except in the
@@ -395,7 +397,7 @@ static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self
     if (status != TRYST_OK) {
         self->memory = NULL;
         buffer_drop(memory);
-        return transfer_failed(engine, self, true, status, NULL);
+        return transfer_failed(engine, self, true, status);
     }
     engine->stats.bytes_sent += bytes_of(self);
     return TRYST_OK;
@@ -464,6 +466,10 @@ tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *fram
             return status;
         }
     }
+    tryst_status settled = engine_reduce_settle(engine, frame);
+    if (settled != TRYST_OK) {
+        return settled;
+    }
     tryst_step *step = frame->step;
     frame->step = NULL;
     frame->first_open = frame->posted_count;
@@ -495,6 +501,7 @@ static void abandon_frame(tryst_engine *engine, struct engine_frame *frame)
     }
     tryst_op_release(quiet);
     frame->step = NULL;
+    engine_reduce_abandon(engine, frame);
     for (size_t i = 0; i < engine->sends_count; i++) {
         release_op(&frame->sends[i]);
     }

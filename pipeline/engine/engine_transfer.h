@@ -25,6 +25,11 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index);
 /** Fail because a receive that the device waits for did not arrive in time; TRYST_OK if
  *  the device waits for no receive. */
 tryst_status engine_receive_late(tryst_engine *engine);
+/** Fail because an operation ended or could not start with `status`: with the cause from
+ *  the rank that aborted a scope, if any, else with `what` and the text of `op` (may be
+ *  NULL). Returns the engine's status. */
+tryst_status engine_op_failed(tryst_engine *engine, const tryst_op *op,
+                              tryst_status status, const char *what);
 /** Pass `memory`, with one of its uses, to the user of `item`, which action `index` made:
  *  to a cell of this rank, or to a send. A failure drops the use. */
 tryst_status engine_hand_on(tryst_engine *engine, size_t index, struct program_item item,

@@ -6,6 +6,9 @@
  * ready action before that, the program cannot run. The oracle shares no code with the
  * engine: cell_is_ready and the run_ functions define the needs of actions a second time.
  *
+ * A replica of a stage is a stage of its own. The REDUCE_GRAD of its last replica adds
+ * the gradients (replay_sum.c), and the UPDATEs of all replicas wait for it.
+ *
  * Stages on a device get the same arrays in the device's memory, and the loop waits for
  * each action before the next one begins (replay_memory.h). The loop does not wait for
  * UPDATE, since a stage orders its later calls behind its updates.
@@ -21,6 +24,7 @@
 #include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
 #include "replay_memory.h"
+#include "replay_sum.h"
 #include <tryst/weights.h>
 
 /* The arrays of one micro-batch at one stage. */
@@ -32,6 +36,16 @@ struct replay_cell {
     struct replay_array kept;
 };
 
+/* A stage on a rank; several ranks may have a copy of one stage, each with its
+ * micro-batches. */
+struct replay_copy {
+    tryst_stage *stage; /* NULL: not on this rank */
+    uint64_t version;   /* newest when the step began */
+    int32_t gradients;  /* micro-batches added since the last update */
+    bool waits;         /* REDUCE_GRAD has run, and not all copies have come to theirs */
+    bool summed;        /* the gradients are the sum over all copies */
+};
+
 struct replay_run {
     const tryst_replay_params *params;
     struct replay_memory memory;
@@ -39,16 +53,37 @@ struct replay_run {
     int stages_count;
     int microbatches_count;
     uint64_t step;
-    struct replay_cell *cells; /* [stages_count][microbatches_count] */
-    uint64_t *versions;        /* [stages_count]: newest version when the step began */
-    int32_t *gradients; /* [stages_count]: micro-batches added since the last update */
-    size_t *positions;  /* [ranks_count]: actions run in this step */
-    double *losses;     /* [microbatches_count] */
+    struct replay_cell *cells;  /* [stages_count][microbatches_count] */
+    struct replay_copy *copies; /* [ranks_count][stages_count] */
+    tryst_stage **summed;       /* [ranks_count]: the copies that sum_copies adds */
+    size_t *positions;          /* [ranks_count]: actions run in this step */
+    double *losses;             /* [microbatches_count] */
+    int rank;                   /* of the action that runs */
 };
 
 static struct replay_cell *cell_at(const struct replay_run *r, int stage, int microbatch)
 {
     return &r->cells[(size_t)stage * (size_t)r->microbatches_count + (size_t)microbatch];
+}
+
+static struct replay_copy *copy_at(const struct replay_run *r, int rank, int stage)
+{
+    return &r->copies[(size_t)rank * (size_t)r->stages_count + (size_t)stage];
+}
+
+/* Return the running rank's copy of the action's stage. */
+static struct replay_copy *copy_of(const struct replay_run *r, const tryst_action *action)
+{
+    return copy_at(r, r->rank, action->stage);
+}
+
+static int copies_count(const struct replay_run *r, int stage)
+{
+    int count = 0;
+    for (int rank = 0; rank < r->ranks_count; rank++) {
+        count += copy_at(r, rank, stage)->stage != NULL;
+    }
+    return count;
 }
 
 static void cell_clear(struct replay_cell *cell)
@@ -65,10 +100,13 @@ static void cell_clear(struct replay_cell *cell)
 static bool cell_is_ready(const struct replay_run *r, const tryst_action *action)
 {
     if (action->kind == TRYST_ACTION_UPDATE) {
+        return copy_of(r, action)->summed || copies_count(r, action->stage) == 1;
+    }
+    if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
         return true;
     }
     const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
-    bool is_last = r->params->stages[action->stage]->info.is_last;
+    bool is_last = copy_of(r, action)->stage->info.is_last;
     switch (action->kind) {
     case TRYST_ACTION_FORWARD:
         return !cell->saved.data && (action->stage == 0 || cell->input.data);
@@ -83,7 +121,7 @@ static bool cell_is_ready(const struct replay_run *r, const tryst_action *action
 static tryst_stage_work cell_work(const struct replay_run *r, const tryst_action *action)
 {
     const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
-    int64_t version = (int64_t)r->versions[action->stage] + action->version;
+    int64_t version = (int64_t)copy_of(r, action)->version + action->version;
     return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
                               .version = (uint64_t)version,
                               .input = cell->input.data,
@@ -109,7 +147,7 @@ static tryst_status finished(struct replay_run *r, tryst_status status)
  * other stages. */
 static tryst_status cell_feed(struct replay_run *r, const tryst_action *action)
 {
-    const tryst_stage_info *info = &r->params->stages[action->stage]->info;
+    const tryst_stage_info *info = &copy_of(r, action)->stage->info;
     struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     uint64_t input_count = info->is_first ? info->input_count : 0;
     uint64_t target_count = info->is_last ? info->target_count : 0;
@@ -139,7 +177,7 @@ static tryst_status cell_feed(struct replay_run *r, const tryst_action *action)
 
 static tryst_status run_forward(struct replay_run *r, const tryst_action *action)
 {
-    tryst_stage *stage = r->params->stages[action->stage];
+    tryst_stage *stage = copy_of(r, action)->stage;
     const tryst_stage_info *info = &stage->info;
     struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     tryst_status status = cell_feed(r, action);
@@ -168,7 +206,7 @@ static tryst_status run_forward(struct replay_run *r, const tryst_action *action
 
 static tryst_status run_backward(struct replay_run *r, const tryst_action *action)
 {
-    tryst_stage *stage = r->params->stages[action->stage];
+    tryst_stage *stage = copy_of(r, action)->stage;
     const tryst_stage_info *info = &stage->info;
     bool is_whole = action->kind == TRYST_ACTION_BACKWARD;
     struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
@@ -196,7 +234,7 @@ static tryst_status run_backward(struct replay_run *r, const tryst_action *actio
         replay_array_close(&cell->grad_output);
         return status;
     }
-    r->gradients[action->stage]++;
+    copy_of(r, action)->gradients++;
     status = finished(r, stage->ops->backward(stage, &work));
     cell_clear(cell);
     return status;
@@ -204,23 +242,59 @@ static tryst_status run_backward(struct replay_run *r, const tryst_action *actio
 
 static tryst_status run_weight_grad(struct replay_run *r, const tryst_action *action)
 {
-    tryst_stage *stage = r->params->stages[action->stage];
+    tryst_stage *stage = copy_of(r, action)->stage;
     const tryst_stage_work work = cell_work(r, action);
     tryst_status status = stage->info.split_backward
                               ? stage->ops->backward_weight(stage, &work)
                               : TRYST_E_UNSUPPORTED;
     status = finished(r, status);
-    r->gradients[action->stage]++;
+    copy_of(r, action)->gradients++;
     cell_clear(cell_at(r, action->stage, action->microbatch));
     return status;
 }
 
 static tryst_status run_update(struct replay_run *r, const tryst_action *action)
 {
-    tryst_stage *stage = r->params->stages[action->stage];
-    tryst_status status = stage->ops->update(stage, r->gradients[action->stage], NULL);
-    r->gradients[action->stage] = 0;
+    struct replay_copy *copy = copy_of(r, action);
+    tryst_status status = copy->stage->ops->update(copy->stage, copy->gradients, NULL);
+    copy->gradients = 0;
+    copy->summed = false;
     return status;
+}
+
+/* Add the gradients of `stage` if all copies wait, and let each copy count all
+ * micro-batches. */
+static tryst_status sum_copies(struct replay_run *r, int stage)
+{
+    int32_t gradients = 0;
+    int count = 0;
+    bool complete = true;
+    for (int rank = 0; rank < r->ranks_count; rank++) {
+        const struct replay_copy *copy = copy_at(r, rank, stage);
+        if (copy->stage) {
+            r->summed[count++] = copy->stage;
+            gradients += copy->gradients;
+            complete = complete && copy->waits;
+        }
+    }
+    tryst_status status =
+        complete ? replay_sum(r->params, stage, r->summed, count) : TRYST_OK;
+    for (int rank = 0; complete && status == TRYST_OK && rank < r->ranks_count; rank++) {
+        struct replay_copy *copy = copy_at(r, rank, stage);
+        copy->gradients = gradients;
+        copy->waits = false;
+        copy->summed = true;
+    }
+    return status;
+}
+
+static tryst_status run_reduce(struct replay_run *r, const tryst_action *action)
+{
+    if (copies_count(r, action->stage) == 1) {
+        return TRYST_OK;
+    }
+    copy_of(r, action)->waits = true;
+    return sum_copies(r, action->stage);
 }
 
 static tryst_status run_action(struct replay_run *r, const tryst_action *action)
@@ -231,6 +305,7 @@ static tryst_status run_action(struct replay_run *r, const tryst_action *action)
     case TRYST_ACTION_INPUT_GRAD: return run_backward(r, action);
     case TRYST_ACTION_WEIGHT_GRAD: return run_weight_grad(r, action);
     case TRYST_ACTION_UPDATE: return run_update(r, action);
+    case TRYST_ACTION_REDUCE_GRAD: return run_reduce(r, action);
     default: return TRYST_E_UNSUPPORTED;
     }
 }
@@ -242,6 +317,7 @@ static tryst_status replay_advance(struct replay_run *r, int rank, bool *moved)
 {
     size_t count;
     const tryst_action *actions = tryst_program_actions(r->params->program, rank, &count);
+    r->rank = rank;
     if (r->positions[rank] == count || !cell_is_ready(r, &actions[r->positions[rank]])) {
         return TRYST_OK;
     }
@@ -290,10 +366,12 @@ static void replay_clear_cells(struct replay_run *r)
 static tryst_status replay_step(struct replay_run *r, double *loss_p)
 {
     memset(r->positions, 0, (size_t)r->ranks_count * sizeof(*r->positions));
-    for (int s = 0; s < r->stages_count; s++) {
+    for (int i = 0; i < r->ranks_count * r->stages_count; i++) {
+        struct replay_copy *copy = &r->copies[i];
         uint64_t oldest;
-        r->params->stages[s]->ops->versions(r->params->stages[s], &oldest,
-                                            &r->versions[s]);
+        if (copy->stage) {
+            copy->stage->ops->versions(copy->stage, &oldest, &copy->version);
+        }
     }
     for (bool moved = true; moved;) {
         moved = false;
@@ -308,25 +386,75 @@ static tryst_status replay_step(struct replay_run *r, double *loss_p)
     return replay_finished(r);
 }
 
-/* Return TRYST_OK if every stage is given and usable, only the first has is_first and
- * only the last is_last, so that every output and gradient has a neighbour to go to. */
-static tryst_status replay_check(const struct replay_run *r)
+/* Return TRYST_OK if `stage` is given and usable as stage `s`: only the first has
+ * is_first and only the last is_last, so that every output and gradient has a neighbour
+ * to go to. */
+static tryst_status stage_check(const struct replay_run *r, const tryst_stage *stage,
+                                int s)
 {
-    for (int s = 0; s < r->stages_count; s++) {
-        const tryst_stage *stage = r->params->stages[s];
-        const char *reason = stage ? params_stage_reason(stage) : NULL;
-        if (reason) {
-            return refuse(TRYST_E_INVALID, "cannot replay: stage %d is not usable: %s", s,
-                          reason);
-        }
-        if (!stage || stage->info.is_first != (s == 0) ||
-            stage->info.is_last != (s + 1 == r->stages_count)) {
-            return refuse(TRYST_E_INVALID,
-                          "cannot replay: stage %d of %d is missing or not in its place",
-                          s, r->stages_count);
-        }
+    const char *reason = stage ? params_stage_reason(stage) : NULL;
+    if (reason) {
+        return refuse(TRYST_E_INVALID, "cannot replay: stage %d is not usable: %s", s,
+                      reason);
+    }
+    if (!stage || stage->info.is_first != (s == 0) ||
+        stage->info.is_last != (s + 1 == r->stages_count)) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot replay: stage %d of %d is missing or not in its place", s,
+                      r->stages_count);
     }
     return TRYST_OK;
+}
+
+/* Find the stage of each rank that has actions of `s`. */
+static tryst_status copies_find(struct replay_run *r, int s)
+{
+    const tryst_replay_params *params = r->params;
+    int32_t *ranks = calloc((size_t)r->ranks_count, sizeof *ranks);
+    if (!ranks) {
+        return TRYST_E_NOMEM;
+    }
+    int count = tryst_program_replicas(params->program, s, ranks, r->ranks_count);
+    tryst_status status = TRYST_OK;
+    if (count > 1 && !params->replicas) {
+        status =
+            refuse(TRYST_E_INVALID,
+                   "cannot replay: stage %d has %d replicas, but params->replicas is "
+                   "NULL",
+                   s, count);
+    }
+    if (count == 0) { /* the program has no action of it, and will not come to its end */
+        ranks[count++] = 0;
+    }
+    for (int i = 0; i < count && status == TRYST_OK; i++) {
+        size_t at = (size_t)ranks[i] * (size_t)r->stages_count + (size_t)s;
+        tryst_stage *stage = params->replicas ? params->replicas[at] : params->stages[s];
+        status = stage_check(r, stage, s);
+        r->copies[at].stage = stage;
+    }
+    free(ranks);
+    return status;
+}
+
+static tryst_status stages_find(struct replay_run *r)
+{
+    r->copies =
+        calloc((size_t)r->ranks_count * (size_t)r->stages_count, sizeof(*r->copies));
+    tryst_status status = r->copies ? TRYST_OK : TRYST_E_NOMEM;
+    for (int s = 0; s < r->stages_count && status == TRYST_OK; s++) {
+        status = copies_find(r, s);
+    }
+    return status;
+}
+
+/* Return the first stage of any rank: all are in memory of one kind. */
+static const tryst_stage *stage_any(const struct replay_run *r)
+{
+    size_t i = 0;
+    while (!r->copies[i].stage) {
+        i++;
+    }
+    return r->copies[i].stage;
 }
 
 static tryst_status replay(const tryst_replay_params *params)
@@ -336,18 +464,20 @@ static tryst_status replay(const tryst_replay_params *params)
                            .stages_count = tryst_program_stages(params->program),
                            .microbatches_count =
                                tryst_program_microbatches(params->program)};
-    tryst_status status = replay_check(&r);
+    tryst_status status = stages_find(&r);
     if (status != TRYST_OK) {
-        return status;
+        free(r.copies);
+        return status == TRYST_E_NOMEM
+                   ? refuse(status, "cannot replay: %s", tryst_status_str(status))
+                   : status;
     }
     size_t stages = (size_t)r.stages_count, microbatches = (size_t)r.microbatches_count;
+    r.summed = calloc((size_t)r.ranks_count, sizeof(tryst_stage *));
     r.cells = calloc(stages * microbatches, sizeof(*r.cells));
-    r.versions = calloc(stages, sizeof(*r.versions));
-    r.gradients = calloc(stages, sizeof(*r.gradients));
     r.positions = calloc((size_t)r.ranks_count, sizeof(*r.positions));
     r.losses = calloc(microbatches, sizeof(*r.losses));
-    status = r.cells && r.versions && r.gradients && r.positions && r.losses
-                 ? replay_memory_open(&r.memory, params->ctx, &params->stages[0]->info)
+    status = r.summed && r.cells && r.positions && r.losses
+                 ? replay_memory_open(&r.memory, params->ctx, &stage_any(&r)->info)
                  : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
         for (uint64_t i = 0; i < params->steps_count && status == TRYST_OK; i++) {
@@ -361,8 +491,8 @@ static tryst_status replay(const tryst_replay_params *params)
     replay_memory_close(&r.memory);
     free(r.losses);
     free(r.positions);
-    free(r.gradients);
-    free(r.versions);
+    free(r.copies);
+    free(r.summed);
     free(r.cells);
     return status;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <tryst/coll.h>
 #include <tryst/sized.h>
 
 struct tryst_ctx {
@@ -40,8 +41,24 @@ struct tryst_mem {
     void *data;
 };
 
+struct tryst_subgroup {
+    struct fake_world *world;
+    int rank; /* number of this rank among the members */
+    int count;
+    int32_t members[16];
+};
+
+struct tryst_coll {
+    struct fake_world *world;
+    struct tryst_subgroup subgroup; /* a copy */
+    tryst_coll_params params;
+    char name[64];
+};
+
 struct tryst_op {
     struct fake_world *world;
+    tryst_coll *coll; /* NULL: a send or receive */
+    int use;          /* of the collective's name in the step */
     tryst_op *next;
     bool sends;
     bool released;
@@ -86,6 +103,7 @@ struct fake_world {
         bool posted;
     } * receives; /* by rank: the last one */
     int unordered_count;
+    char held[64]; /* name of the all-reduces that do not end; "": none */
 };
 
 static uint64_t now_ns(void)
@@ -206,7 +224,7 @@ static void match(tryst_op *op)
 {
     tryst_op *found = NULL;
     for (tryst_op *other = op->world->ops; other; other = other->next) {
-        if (other != op && other->sends != op->sends &&
+        if (other != op && !other->coll && other->sends != op->sends &&
             other->status == TRYST_IN_PROGRESS && !other->partner &&
             other->step == op->step && strcmp(other->key, op->key) == 0) {
             found = other; /* the last match in the list is the oldest */
@@ -273,11 +291,74 @@ static bool is_ready(const tryst_op *op)
            tryst_event_test(NULL, op->tensor.ready_event) == TRYST_OK;
 }
 
+/* Find the operation of member `number` of the collective that `op` belongs to. */
+static tryst_op *member_op(const tryst_op *op, int number)
+{
+    const struct tryst_subgroup *of = &op->coll->subgroup;
+    for (tryst_op *other = op->world->ops; other; other = other->next) {
+        if (other->coll && other->rank == of->members[number] && other->use == op->use &&
+            other->step == op->step && strcmp(other->key, op->key) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Sum in the order of members, and complete all members' operations, if all are there and
+ * due. */
+static void sum_up(tryst_op *op)
+{
+    int count = op->coll->subgroup.count;
+    if (strcmp(op->key, op->world->held) == 0) {
+        return;
+    }
+    tryst_op *ops[16];
+    uint64_t now = now_ns();
+    for (int i = 0; i < count; i++) {
+        ops[i] = member_op(op, i);
+        if (!ops[i] || ops[i]->status != TRYST_IN_PROGRESS || now < ops[i]->due_ns) {
+            return;
+        }
+    }
+    for (uint64_t at = 0; at < op->tensor.count; at++) {
+        float sum = ((float *)ops[0]->tensor.data)[at];
+        for (int i = 1; i < count; i++) {
+            sum += ((float *)ops[i]->tensor.data)[at];
+        }
+        for (int i = 0; i < count; i++) {
+            ((float *)ops[i]->tensor.data)[at] = sum;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        complete(ops[i], TRYST_OK, "");
+    }
+}
+
+static tryst_status coll_look(tryst_op *op)
+{
+    const struct tryst_subgroup *of = &op->coll->subgroup;
+    sum_up(op);
+    for (int i = 0; i < of->count && op->status == TRYST_IN_PROGRESS; i++) {
+        if (op->world->killed[of->members[i]]) {
+            char text[64];
+            snprintf(text, sizeof text, "rank %d died", (int)of->members[i]);
+            complete(op, TRYST_E_PEER, text);
+        }
+    }
+    if (op->status == TRYST_IN_PROGRESS && find_abort(op->world, op->step)) {
+        complete(op, TRYST_E_ABORTED, find_abort(op->world, op->step));
+    }
+    return op->status;
+}
+
 static tryst_status look(tryst_op *op)
 {
     struct fake_world *world = op->world;
     if (op->status != TRYST_IN_PROGRESS) {
         return op->status;
+    }
+    if (op->coll) {
+        return coll_look(op);
     }
     if (op->partner && !op->sends && now_ns() >= op->due_ns && is_ready(op) &&
         is_ready(op->partner)) {
@@ -453,6 +534,122 @@ int tryst_progress(tryst_ctx *ctx)
 {
     (void)ctx;
     return 0;
+}
+
+void fake_hold(struct fake_world *world, const char *name)
+{
+    pthread_mutex_lock(&world->lock);
+    snprintf(world->held, sizeof world->held, "%s", name ? name : "");
+    pthread_mutex_unlock(&world->lock);
+}
+
+bool fake_under_way(struct fake_world *world, int rank, const char *name)
+{
+    bool found = false;
+    pthread_mutex_lock(&world->lock);
+    for (const tryst_op *op = world->ops; op; op = op->next) {
+        found = found || (op->coll && op->rank == rank && strcmp(op->key, name) == 0);
+    }
+    pthread_mutex_unlock(&world->lock);
+    return found;
+}
+
+/* ---- collectives ------------------------------------------------------------------- */
+
+tryst_status tryst_subgroup_open(tryst_group *group, const tryst_subgroup_params *params,
+                                 tryst_subgroup **subgroup_p)
+{
+    tryst_subgroup *self = calloc(1, sizeof *self);
+    *self =
+        (tryst_subgroup){.world = group->world, .rank = -1, .count = (int)params->count};
+    for (int i = 0; i < self->count; i++) {
+        self->members[i] = params->members[i];
+        self->rank = params->members[i] == group->rank ? i : self->rank;
+    }
+    count_live(group->world, 1);
+    *subgroup_p = self;
+    return TRYST_OK;
+}
+
+void tryst_subgroup_close(tryst_subgroup *subgroup)
+{
+    if (subgroup) {
+        count_live(subgroup->world, -1);
+        free(subgroup);
+    }
+}
+
+int tryst_subgroup_rank(const tryst_subgroup *subgroup)
+{
+    return subgroup->rank;
+}
+
+int tryst_subgroup_size(const tryst_subgroup *subgroup)
+{
+    return subgroup->count;
+}
+
+tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *params,
+                                tryst_coll **coll_p)
+{
+    tryst_coll *self = calloc(1, sizeof *self);
+    *self = (tryst_coll){
+        .world = group->world, .subgroup = *params->subgroup, .params = *params};
+    snprintf(self->name, sizeof self->name, "%s", params->name);
+    count_live(group->world, 1);
+    *coll_p = self;
+    return TRYST_OK;
+}
+
+void tryst_coll_release(tryst_coll *coll)
+{
+    if (coll) {
+        count_live(coll->world, -1);
+        free(coll);
+    }
+}
+
+/* Count the starts of a collective's name by a rank in a step; the caller has the
+ * lock. */
+static int uses_of(const struct fake_world *world, int rank, uint64_t step,
+                   const char *name)
+{
+    int count = 0;
+    for (const tryst_op *op = world->ops; op; op = op->next) {
+        count += op->coll && op->rank == rank && op->step == step &&
+                 strcmp(op->key, name) == 0;
+    }
+    return count;
+}
+
+/* An all-reduce is less urgent than every receive. (Its operation must be released before
+ * the next use of its name in the step, as the engine does.) */
+tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
+                              const tryst_tensor *out, const tryst_op_params *params,
+                              tryst_op **op_p)
+{
+    struct fake_world *world = step->world;
+    tryst_op *op = calloc(1, sizeof *op);
+    if (in || !params || !(params->flags & TRYST_OP_PRIORITY) || params->priority < 0) {
+        unordered_note(world);
+    }
+    *op = (tryst_op){.world = world,
+                     .coll = coll,
+                     .rank = step->rank,
+                     .peer = -1,
+                     .step = step->id,
+                     .tensor = *out,
+                     .status = TRYST_IN_PROGRESS};
+    snprintf(op->key, sizeof op->key, "%s", coll->name);
+    pthread_mutex_lock(&world->lock);
+    op->use = uses_of(world, step->rank, step->id, coll->name);
+    op->due_ns = now_ns() + (world->delay_max_ns ? draw(world) % world->delay_max_ns : 0);
+    op->next = world->ops;
+    world->ops = op;
+    world->live_count++;
+    pthread_mutex_unlock(&world->lock);
+    *op_p = op;
+    return TRYST_OK;
 }
 
 /* ---- steps, keys, memory, other calls ---------------------------------------------- */

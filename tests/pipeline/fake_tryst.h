@@ -32,7 +32,13 @@ void fake_kill(struct fake_world *world, int rank);
 bool fake_aborted(struct fake_world *world, int rank, uint64_t step);
 
 /** Return how many operations had a wrong priority. The receives of a rank and step must
- *  have negative priorities that rise in the order of posting; sends must have none. */
+ *  have negative priorities that rise in the order of posting; sends must have none, and
+ *  all-reduces some that are not negative. */
 int fake_unordered(const struct fake_world *world);
+
+/** Let no all-reduce of this name end, until the next call; NULL: hold none. */
+void fake_hold(struct fake_world *world, const char *name);
+/** True if `rank` has started an all-reduce of this name and not released it. */
+bool fake_under_way(struct fake_world *world, int rank, const char *name);
 
 #endif

@@ -141,3 +141,42 @@ json_t *load_json(const char *name)
     }
     return document;
 }
+
+void write_file(const char *name, const char *content)
+{
+    FILE *stream = fopen(in_folder(name), "w");
+    assert_non_null(stream);
+    fputs(content, stream);
+    fclose(stream);
+}
+
+const char *more_words(void)
+{
+    const char *given = getenv("TRYST_TEST_BENCH_ARGS");
+    return given ? given : "";
+}
+
+void digest_of(const char *words, char digest[40])
+{
+    char all[1024];
+    snprintf(all, sizeof all, "%s --check --json %s", words, in_folder("m.json"));
+    const struct run *self = bench(all);
+    expect_exit(self, all, 0);
+    expect_text(self->out, all, "bitwise equal");
+    json_t *document = load_json("m.json");
+    snprintf(digest, 40, "%s",
+             json_string_value(json_object_get(document, "weights_digest")));
+    json_decref(document);
+}
+
+void expect_one_digest(const char *words, char first[40])
+{
+    char digest[40];
+    digest_of(words, digest);
+    if (!*first) {
+        memcpy(first, digest, sizeof digest);
+    }
+    if (strcmp(first, digest) != 0) {
+        fail_msg("pp_bench %s: weights %s, but %s before", words, digest, first);
+    }
+}

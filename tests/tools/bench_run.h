@@ -25,6 +25,21 @@ char *in_folder(const char *name);
 void read_into(const char *path, char *text, size_t capacity);
 json_t *load_json(const char *name);
 
+void write_file(const char *name, const char *content);
+
+/** A model that trains in milliseconds. */
+#define TINY "--layers 4 --hidden 16 --heads 2 --seq 8 --microbatch-size 2 --steps 3"
+/** The schedules by name. */
+static const char *const bench_schedules[] = {"naive", "gpipe", "1f1b"};
+
+/** Return the arguments that TRYST_TEST_BENCH_ARGS adds to the runs of a matrix, and to
+ *  those in which a rank is killed. */
+const char *more_words(void);
+/** Run with --check, which must pass, and get the digest of the weights. */
+void digest_of(const char *words, char digest[40]);
+/** The same; the digest must be `first`, or is stored there if that is empty. */
+void expect_one_digest(const char *words, char first[40]);
+
 /** Start pp_bench with arguments separated by blanks. */
 void bench_start(struct run *self, const char *words);
 void bench_end(struct run *self);

@@ -54,6 +54,12 @@ static void test_refuses(void **state)
         {"--lr -1", "--lr -1: must be a number above 0"},
         {"--heads 3", "does not divide into 3 heads"},
         {"--transport pigeon", "pigeon"},
+        {"--dp 0", "--dp 0: must be a whole number from 1"},
+        {"-n 4 --dp 3", "--dp 3: must divide the 4 ranks (-n) and the 8 micro-batches"},
+        {"-n 4 --dp 4 --microbatches 6", "--dp 4: must divide the 4 ranks"},
+        {"-n 4 --dp 2 --device cuda", "gradients are summed in host memory"},
+        {"-n 2 --fault lose", "change a replica's gradient; add --dp 2"},
+        {"-n 4 --dp 2 --layers 2 --fault bogus", "swap, stale, drop, lose or twice"},
         {"--device cuba", "must be host, cuda, cuda:N or reference"},
         {"--device cuda:x", "cuda x: must be a whole number from 0"},
         {"--precision bf16", "the host's stages compute in fp32"},
@@ -72,14 +78,6 @@ static void test_refuses(void **state)
         expect_text(self->err, rows[i].words, rows[i].says);
         assert_string_equal(self->out, "");
     }
-}
-
-static void write_file(const char *name, const char *content)
-{
-    FILE *stream = fopen(in_folder(name), "w");
-    assert_non_null(stream);
-    fputs(content, stream);
-    fclose(stream);
 }
 
 /* A short file, and schedules that do not fit: refused before any rank starts. */
@@ -278,43 +276,6 @@ static void test_json_on_stdout(void **state)
 
 /* ---- equal bits -------------------------------------------------------------------- */
 
-#define TINY "--layers 4 --hidden 16 --heads 2 --seq 8 --microbatch-size 2 --steps 3"
-
-static void digest_of(const char *words, char digest[40])
-{
-    char all[1024];
-    snprintf(all, sizeof all, "%s --check --json %s", words, in_folder("m.json"));
-    const struct run *self = bench(all);
-    expect_exit(self, all, 0);
-    expect_text(self->out, all, "bitwise equal");
-    json_t *document = load_json("m.json");
-    snprintf(digest, 40, "%s",
-             json_string_value(json_object_get(document, "weights_digest")));
-    json_decref(document);
-}
-
-static void expect_one_digest(const char *words, char first[40])
-{
-    char digest[40];
-    digest_of(words, digest);
-    if (!*first) {
-        memcpy(first, digest, sizeof digest);
-    }
-    if (strcmp(first, digest) != 0) {
-        fail_msg("pp_bench %s: weights %s, but %s before", words, digest, first);
-    }
-}
-
-/* Return the arguments that TRYST_TEST_BENCH_ARGS adds to the runs of a matrix, and to
- * those in which a rank is killed. */
-static const char *more_words(void)
-{
-    const char *given = getenv("TRYST_TEST_BENCH_ARGS");
-    return given ? given : "";
-}
-
-static const char *const schedules[] = {"naive", "gpipe", "1f1b"};
-
 /* All ranks × schedules × transports of one model and M give the same digest. */
 static void check_matrix(const char *model, int microbatches, int ranks_least,
                          int ranks_most)
@@ -322,12 +283,12 @@ static void check_matrix(const char *model, int microbatches, int ranks_least,
     char first[40] = "";
     char words[512];
     for (int ranks = ranks_least; ranks <= ranks_most; ranks++) {
-        for (size_t s = 0; s < sizeof schedules / sizeof *schedules; s++) {
+        for (size_t s = 0; s < sizeof bench_schedules / sizeof *bench_schedules; s++) {
             for (int t = 0; t < transports_count; t++) {
                 snprintf(words, sizeof words,
                          "-n %d --model %s --schedule %s --microbatches %d --transport "
                          "%s " TINY " %s",
-                         ranks, model, schedules[s], microbatches, transports[t],
+                         ranks, model, bench_schedules[s], microbatches, transports[t],
                          more_words());
                 expect_one_digest(words, first);
             }
@@ -385,7 +346,7 @@ static void test_faults(void **state)
             snprintf(words, sizeof words,
                      "-n 3 --model gpt " TINY
                      " --steps 5 --microbatches 4 --schedule %s --check --fault %s:2",
-                     schedules[s], faults[i]);
+                     bench_schedules[s], faults[i]);
             const struct run *self = bench(words);
             expect_exit(self, words, 1);
             expect_text(self->err, words, "check failed");

@@ -282,20 +282,56 @@ static uint64_t weights_before(const struct bench_run *run, int stage)
     return count;
 }
 
+/* Receive the weights of replica `i` of a stage, which is on `rank`. */
+static tryst_status receive_replica(struct bench_run *run, struct bench_result *result,
+                                    struct gathering *under_way, int stage, int i,
+                                    int rank)
+{
+    float *weights = i == 0 ? result->weights : result->copies[i - 1];
+    return gathering_add(run, under_way, false, rank, "weights", (uint64_t)stage,
+                         weights + weights_before(run, stage),
+                         stage_weights(run, stage) * sizeof *weights);
+}
+
 static tryst_status receive_weights(struct bench_run *run, struct bench_result *result,
                                     struct gathering *under_way)
 {
     const tryst_program *program = run->options->program;
     int stages = tryst_program_stages(program);
     tryst_status status = TRYST_OK;
-    for (int i = 0; i < stages && status == TRYST_OK; i++) {
-        int rank = tryst_program_rank_of(program, i);
-        uint64_t count = stage_weights(run, i);
-        status = gathering_add(run, under_way, false, rank, "weights", (uint64_t)i,
-                               result->weights + weights_before(run, i),
-                               count * sizeof *result->weights);
+    for (int stage = 0; stage < stages && status == TRYST_OK; stage++) {
+        int replica = 0;
+        for (int rank = 0; rank < run->size && status == TRYST_OK; rank++) {
+            if (bench_rank_has(program, rank, stage)) {
+                status = receive_replica(run, result, under_way, stage, replica++, rank);
+            }
+        }
     }
     return status;
+}
+
+/* Return the most replicas of a stage. */
+static int replicas_most(const tryst_program *program)
+{
+    int most = 0;
+    for (int stage = 0; stage < tryst_program_stages(program); stage++) {
+        int count = tryst_program_replicas(program, stage, NULL, 0);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static bool copies_open(struct bench_run *run, struct bench_result *result)
+{
+    int count = replicas_most(run->options->program) - 1;
+    result->copies = calloc((size_t)count + 1, sizeof(float *));
+    result->copies_count = result->copies ? count : 0;
+    bool done = result->copies != NULL;
+    for (int i = 0; i < result->copies_count; i++) {
+        result->copies[i] = calloc(result->weights_count + 1, sizeof **result->copies);
+        done = done && result->copies[i];
+    }
+    return done;
 }
 
 static tryst_status result_open(struct bench_run *run, struct bench_result *result)
@@ -307,7 +343,9 @@ static tryst_status result_open(struct bench_run *run, struct bench_result *resu
     result->spans = calloc(ranks, sizeof *result->spans);
     result->traces = calloc(ranks, sizeof *result->traces);
     result->weights = calloc(result->weights_count + 1, sizeof *result->weights);
-    if (!result->facts || !result->spans || !result->traces || !result->weights) {
+    bool copied = copies_open(run, result);
+    if (!copied || !result->facts || !result->spans || !result->traces ||
+        !result->weights) {
         return bench_fail(run, TRYST_E_NOMEM,
                           "cannot gather the results of %zu ranks: out of memory", ranks);
     }
@@ -335,8 +373,8 @@ static tryst_status gather(struct bench_run *run, const struct own *self,
 {
     size_t stages = (size_t)tryst_program_stages(run->options->program);
     struct gathering under_way;
-    tryst_status status =
-        gathering_open(run, 2 * stages + 2 * (size_t)run->size + 3, &under_way);
+    tryst_status status = gathering_open(
+        run, (1 + (size_t)run->size) * stages + 2 * (size_t)run->size + 3, &under_way);
     if (status != TRYST_OK) {
         return status;
     }
@@ -372,8 +410,12 @@ void bench_result_close(struct bench_result *result)
             free(result->traces[rank]);
         }
     }
+    for (int i = 0; i < result->copies_count; i++) {
+        free(result->copies[i]);
+    }
     free(result->facts);
     free(result->spans);
     free(result->traces);
     free(result->weights);
+    free(result->copies);
 }

@@ -27,6 +27,13 @@ static const char help[] =
     "mpirun, pp_bench is one rank; else it starts its ranks on this machine itself.\n"
     "\n"
     "  -n RANKS                 ranks to start here (default 4)\n"
+    "      --dp N               replicas of each stage: RANKS / N stages, each on N\n"
+    "                           ranks, which share the micro-batches of a step and sum\n"
+    "                           their gradients layer by layer while backwards and the\n"
+    "                           next step's forwards go on (1)\n"
+    "      --no-overlap         with --dp, for comparison: sum gradients behind the "
+    "last\n"
+    "                           backward, and end all sums before the next step\n"
     "      --model MODEL        gpt, mlp, or sleep:F_MS,B_MS, with stages that only\n"
     "                           sleep (gpt)\n"
     "      --layers N           layers, at least one for each stage (8)\n"
@@ -34,9 +41,9 @@ static const char help[] =
     "      --heads N            attention heads, a divisor of hidden (4)\n"
     "      --seq N              bytes in a window (64)\n"
     "      --schedule NAME      naive, gpipe, 1f1b, or a FILE.csv in PyTorch's\n"
-    "                           compute_only form, which sets ranks and micro-batches\n"
-    "                           (1f1b)\n"
-    "      --microbatches N     micro-batches in a step (8)\n"
+    "                           compute_only form, which sets the ranks and\n"
+    "                           micro-batches of one replica (1f1b)\n"
+    "      --microbatches N     micro-batches in a step, of all replicas (8)\n"
     "      --microbatch-size N  windows in a micro-batch (4)\n"
     "      --steps N            training steps (60)\n"
     "      --optimizer NAME     adam or sgd (adam)\n"
@@ -96,7 +103,9 @@ static bool read_fault(const char *value, void *to)
         tryst_engine_fault fault;
     } faults[] = {{"swap", TRYST_ENGINE_FAULT_SWAP},
                   {"stale", TRYST_ENGINE_FAULT_STALE},
-                  {"drop", TRYST_ENGINE_FAULT_DROP}};
+                  {"drop", TRYST_ENGINE_FAULT_DROP},
+                  {"lose", TRYST_ENGINE_FAULT_LOSE},
+                  {"twice", TRYST_ENGINE_FAULT_TWICE}};
     size_t name_bytes = strcspn(value, ":");
     options->fault_step = 2;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -110,8 +119,8 @@ static bool read_fault(const char *value, void *to)
             }
         }
     }
-    return refuse("--fault %s: must be swap, stale or drop, or one of them with :STEP, "
-                  "1 or more",
+    return refuse("--fault %s: must be swap, stale, drop, lose or twice, or one of them "
+                  "with :STEP, 1 or more",
                   value);
 }
 
@@ -164,6 +173,8 @@ static bool read_precision(const char *value, void *to)
 #define AT(member) .offset = offsetof(struct bench_options, member)
 static const struct tool_option rows[] = {
     {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 4096},
+    {"dp", 0, TOOL_COUNT, AT(replicas), 1, 4096},
+    {"no-overlap", 0, TOOL_FLAG, AT(no_overlap)},
     {"model", 0, TOOL_OTHER, .read = read_model},
     {"layers", 0, TOOL_COUNT, AT(model.layers), 1, 100000},
     {"hidden", 0, TOOL_COUNT, AT(model.hidden), 1, 65536},
@@ -188,7 +199,7 @@ static const struct tool_option rows[] = {
     {"timeline", 0, TOOL_TEXT, AT(timeline)},
     {"save-weights", 0, TOOL_TEXT, AT(save_weights)},
     {"json", 0, TOOL_TEXT, AT(json)},
-    {"fault", 0, TOOL_OTHER, .read = read_fault}, /* for tests: swap|stale|drop[:STEP] */
+    {"fault", 0, TOOL_OTHER, .read = read_fault}, /* for tests: NAME[:STEP] */
 };
 #undef AT
 /* ---- options that depend on each other --------------------------------------------- */
@@ -210,16 +221,34 @@ static bool is_file(const char *schedule)
            (bytes > 4 && strcmp(schedule + bytes - 4, ".csv") == 0);
 }
 
+static bool replicate(struct bench_options *options)
+{
+    tryst_program *one = options->program;
+    if (options->replicas == 1) {
+        return true;
+    }
+    options->program = NULL;
+    tryst_status status =
+        tryst_program_replicate(one, options->replicas, &options->program);
+    tryst_program_close(one);
+    return status == TRYST_OK || refuse("--dp: %s", tryst_last_error());
+}
+
 static bool load_schedule(struct bench_options *options)
 {
     if (tryst_program_load_csv(options->schedule, &options->program) != TRYST_OK) {
         return refuse("--schedule: %s", tryst_last_error());
     }
+    int rows_count = tryst_program_ranks(options->program);
+    if (!replicate(options)) {
+        return false;
+    }
     int ranks = tryst_program_ranks(options->program);
     int microbatches = tryst_program_microbatches(options->program);
     if (options->ranks > 0 && options->ranks != ranks) {
-        return refuse("--schedule %s: its %d rows are ranks, but there are %d ranks",
-                      options->schedule, ranks, options->ranks);
+        return refuse("--schedule %s: its %d rows are ranks, but there are %d ranks%s",
+                      options->schedule, rows_count, options->ranks,
+                      options->replicas > 1 ? " for all replicas (--dp)" : "");
     }
     if (options->microbatches > 0 && options->microbatches != microbatches) {
         return refuse("--schedule %s: it has %d micro-batches, not %d", options->schedule,
@@ -230,21 +259,30 @@ static bool load_schedule(struct bench_options *options)
     return true;
 }
 
+static bool generate_schedule(struct bench_options *options)
+{
+    int replicas = options->replicas;
+    options->ranks = options->ranks > 0 ? options->ranks : RANKS_DEFAULT;
+    options->microbatches =
+        options->microbatches > 0 ? options->microbatches : MICROBATCHES_DEFAULT;
+    if (options->ranks % replicas != 0 || options->microbatches % replicas != 0) {
+        return refuse("--dp %d: must divide the %d ranks (-n) and the %d micro-batches "
+                      "(--microbatches)",
+                      replicas, options->ranks, options->microbatches);
+    }
+    if (tryst_program_generate(options->schedule, options->ranks / replicas,
+                               options->microbatches / replicas,
+                               &options->program) != TRYST_OK) {
+        return refuse("--schedule: %s, or a FILE.csv", tryst_last_error());
+    }
+    return replicate(options);
+}
+
 static bool make_program(struct bench_options *options)
 {
-    if (!is_generator(options->schedule) && is_file(options->schedule)) {
-        if (!load_schedule(options)) {
-            return false;
-        }
-    } else {
-        options->ranks = options->ranks > 0 ? options->ranks : RANKS_DEFAULT;
-        options->microbatches =
-            options->microbatches > 0 ? options->microbatches : MICROBATCHES_DEFAULT;
-        if (tryst_program_generate(options->schedule, options->ranks,
-                                   options->microbatches,
-                                   &options->program) != TRYST_OK) {
-            return refuse("--schedule: %s, or a FILE.csv", tryst_last_error());
-        }
+    bool is_loaded = !is_generator(options->schedule) && is_file(options->schedule);
+    if (!(is_loaded ? load_schedule(options) : generate_schedule(options))) {
+        return false;
     }
     if (tryst_program_check(options->program, NULL, NULL) != TRYST_OK) {
         return refuse("--schedule %s: %s", options->schedule, tryst_last_error());
@@ -353,17 +391,26 @@ static bool check_device(const struct bench_options *options)
     if (!on_host && options->model.kind == TRYST_MODEL_SLEEP) {
         return refuse("--device: stages that sleep need none; leave it out");
     }
+    if (options->replicas > 1 && device->memory != TRYST_MEMORY_HOST) {
+        return refuse("--dp: gradients are summed in host memory; use --device host or "
+                      "reference");
+    }
     return check_topology(device);
 }
 
 static bool check_faults(const struct bench_options *options)
 {
     bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
-    if (swaps && (options->ranks < 2 || options->microbatches < 2 ||
+    if (swaps && (options->ranks / options->replicas < 2 ||
+                  options->microbatches / options->replicas < 2 ||
                   strcmp(options->schedule, "naive") == 0)) {
         return refuse(
             "--fault swap needs two ranks, two micro-batches in flight and gpipe or "
             "1f1b");
+    }
+    if (options->replicas == 1 && (options->fault == TRYST_ENGINE_FAULT_LOSE ||
+                                   options->fault == TRYST_ENGINE_FAULT_TWICE)) {
+        return refuse("--fault lose and twice change a replica's gradient; add --dp 2");
     }
     return true;
 }
@@ -385,6 +432,7 @@ enum tool_next bench_options_read(int argc, char **argv, int size,
         .model = {.struct_size = sizeof options.model, .kind = TRYST_MODEL_GPT},
         .optimizer = {.struct_size = sizeof options.optimizer,
                       .kind = TRYST_OPTIMIZER_ADAM},
+        .replicas = 1,
         .schedule = "1f1b",
         .steps = STEPS_DEFAULT};
     const struct tool tool = {.name = "pp_bench",

@@ -23,11 +23,13 @@ struct bench_device {
 
 struct bench_options {
     int ranks;
+    int replicas;      /**< of each stage; 1: not replicated */
+    bool no_overlap;   /**< sum gradients only behind the last backward */
     tryst_model model; /**< resolved */
     tryst_optimizer optimizer;
     struct bench_device device;
     const char *schedule; /**< name of a generator, or path of a file */
-    int microbatches;
+    int microbatches;     /**< of all replicas */
     int steps;
     const char *data;      /**< path; NULL if the model reads no data */
     const char *transport; /**< NULL: the one of the configuration (TRYST_TRANSPORT) */

@@ -36,8 +36,14 @@ void bench_progress_begin(const struct bench_run *run)
     const struct bench_options *options = run->options;
     FILE *out = bench_human(options);
     model_print(out, &options->model);
-    fprintf(out, "; %s on %d rank%s, %d micro-batch%s of %d", options->schedule,
-            run->size, run->size == 1 ? "" : "s", options->microbatches,
+    fprintf(out, "; %s on %d rank%s, ", options->schedule, run->size,
+            run->size == 1 ? "" : "s");
+    if (options->replicas > 1) {
+        fprintf(out, "%d replicas of %d stage%s, ", options->replicas,
+                tryst_program_stages(options->program),
+                tryst_program_stages(options->program) == 1 ? "" : "s");
+    }
+    fprintf(out, "%d micro-batch%s of %d", options->microbatches,
             options->microbatches == 1 ? "" : "es", options->model.microbatch_size);
     if (options->data) {
         fprintf(out, "; %s, %llu bytes", options->data,

@@ -146,6 +146,18 @@ static tryst_status open_stage(struct bench_run *run, int stage)
                                            tryst_last_error(), memory_hint(run, status));
 }
 
+bool bench_rank_has(const tryst_program *program, int rank, int stage)
+{
+    size_t count = 0;
+    const tryst_action *actions = tryst_program_actions(program, rank, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (actions[i].stage == stage) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static tryst_status open_stages(struct bench_run *run)
 {
     int stages = tryst_program_stages(run->options->program);
@@ -157,7 +169,7 @@ static tryst_status open_stages(struct bench_run *run)
     }
     tryst_status status = TRYST_OK;
     for (int stage = 0; stage < stages && status == TRYST_OK; stage++) {
-        if (tryst_program_rank_of(run->options->program, stage) == run->rank) {
+        if (bench_rank_has(run->options->program, run->rank, stage)) {
             status = open_stage(run, stage);
         }
     }
@@ -193,6 +205,7 @@ static tryst_status open_engine(struct bench_run *run)
                                         .stages = run->stages,
                                         .feed = run->data ? feed : NULL,
                                         .feed_arg = run,
+                                        .reduce_at_end = run->options->no_overlap,
                                         .fault = (int32_t)run->options->fault,
                                         .fault_step = run->options->fault_step - 1,
                                         .memory_bytes_max = run->memory_bytes_left};
@@ -203,11 +216,22 @@ static tryst_status open_engine(struct bench_run *run)
 
 static tryst_status allocate(struct bench_run *run)
 {
+    const tryst_program *program = run->options->program;
+    int last = tryst_program_stages(program) - 1;
     size_t steps = (size_t)run->options->steps;
+    run->makers_count = tryst_program_replicas(program, last, NULL, 0);
+    size_t terms = run->makers_count > 1
+                       ? (size_t)run->makers_count * (size_t)run->options->microbatches
+                       : 0;
     run->losses = calloc(steps, sizeof *run->losses);
-    run->loss_ops = calloc(steps, sizeof *run->loss_ops);
+    run->makers = calloc((size_t)run->makers_count, sizeof *run->makers);
+    run->loss_ops = calloc(steps * (size_t)run->makers_count, sizeof(struct tryst_op *));
+    run->terms = calloc(steps * terms + 1, sizeof *run->terms);
     run->seconds = calloc(steps, sizeof *run->seconds);
-    if (!run->losses || !run->loss_ops || !run->seconds) {
+    if (run->makers) {
+        tryst_program_replicas(program, last, run->makers, run->makers_count);
+    }
+    if (!run->losses || !run->makers || !run->loss_ops || !run->terms || !run->seconds) {
         return bench_fail(run, TRYST_E_NOMEM, "cannot train %zu steps: out of memory",
                           steps);
     }
@@ -220,8 +244,9 @@ static void run_close(struct bench_run *run)
     if (run->scope) {
         tryst_step_close(run->scope, NULL);
     }
-    for (int step = 0; run->loss_ops && step < run->options->steps; step++) {
-        tryst_op_release(run->loss_ops[step]);
+    size_t ops = (size_t)run->options->steps * (size_t)run->makers_count;
+    for (size_t i = 0; run->loss_ops && i < ops; i++) {
+        tryst_op_release(run->loss_ops[i]);
     }
     if (run->group) {
         tryst_group_close(run->group);
@@ -236,57 +261,96 @@ static void run_close(struct bench_run *run)
     free(run->stages);
     free(run->losses);
     free(run->loss_ops);
+    free(run->makers);
+    free(run->terms);
     free(run->seconds);
 }
 
 /* ---- training ---------------------------------------------------------------------- */
 
-static int last_rank(const struct bench_run *run)
+/* Return the losses of a step that maker `i` has made. */
+static double *terms_of(const struct bench_run *run, uint64_t step, int i)
 {
-    const tryst_program *program = run->options->program;
-    return tryst_program_rank_of(program, tryst_program_stages(program) - 1);
+    return &run->terms[(step * (uint64_t)run->makers_count + (uint64_t)i) *
+                       (uint64_t)run->options->microbatches];
+}
+
+/* Return the loss of a step: the mean over all micro-batches, in their order. */
+static double join_loss(const struct bench_run *run, uint64_t step)
+{
+    double *all = terms_of(run, step, 0);
+    for (int m = 0; m < run->options->microbatches; m++) {
+        for (int i = 1; i < run->makers_count; i++) {
+            double other = terms_of(run, step, i)[m];
+            all[m] = isnan(other) ? all[m] : other;
+        }
+    }
+    return tryst_loss_mean(all, run->options->microbatches);
+}
+
+/* Release the transfer of one loss if it has ended, waiting for it with `wait`. */
+static tryst_status note_loss(struct bench_run *run, uint64_t step, tryst_op **op,
+                              bool wait)
+{
+    if (!*op) {
+        return TRYST_OK;
+    }
+    tryst_status status = wait ? tryst_wait(*op, GATHER_TIMEOUT_NS) : tryst_op_test(*op);
+    if (status == TRYST_IN_PROGRESS) {
+        return status;
+    }
+    if (status != TRYST_OK) {
+        char what[64];
+        snprintf(what, sizeof what, "the loss of step %llu", (unsigned long long)step);
+        return bench_transfer_fail(run, status, *op, what);
+    }
+    tryst_op_release(*op);
+    *op = NULL;
+    return TRYST_OK;
 }
 
 /* Release the transfers of the first `steps_count` losses, in order: all of them with
  * `wait`, else those before the first that has not ended. Rank 0 receives the losses, the
- * last stage's rank sends them. */
+ * last stage's ranks send them. */
 static tryst_status note_losses(struct bench_run *run, uint64_t steps_count, bool wait)
 {
     while (run->losses_ended < steps_count) {
-        tryst_op **op = &run->loss_ops[run->losses_ended];
-        if (*op) {
-            tryst_status status =
-                wait ? tryst_wait(*op, GATHER_TIMEOUT_NS) : tryst_op_test(*op);
-            if (status == TRYST_IN_PROGRESS) {
-                return TRYST_OK;
-            }
+        uint64_t step = run->losses_ended;
+        for (int i = 0; i < run->makers_count; i++) {
+            tryst_op **op =
+                &run->loss_ops[step * (uint64_t)run->makers_count + (uint64_t)i];
+            tryst_status status = note_loss(run, step, op, wait);
             if (status != TRYST_OK) {
-                char what[64];
-                snprintf(what, sizeof what, "the loss of step %llu",
-                         (unsigned long long)run->losses_ended);
-                return bench_transfer_fail(run, status, *op, what);
+                return status == TRYST_IN_PROGRESS ? TRYST_OK : status;
             }
-            tryst_op_release(*op);
-            *op = NULL;
+        }
+        if (run->makers_count > 1 && run->rank == 0) {
+            run->losses[step] = join_loss(run, step);
         }
         run->losses_ended++;
     }
     return TRYST_OK;
 }
 
-/* Post the transfer of a step's loss from the last stage's rank to rank 0. No effect on
- * other ranks. */
-static tryst_status share_loss(struct bench_run *run, uint64_t step, double loss)
+/* Post the transfer of a step's loss from maker `i` to rank 0: of the mean, or with
+ * several makers of its micro-batches' losses. No effect on other ranks, and where rank 0
+ * is the maker. */
+static tryst_status share_loss(struct bench_run *run, uint64_t step, int i, double loss)
 {
-    int maker = last_rank(run);
+    int maker = run->makers[i];
+    bool alone = run->makers_count == 1;
+    double *own = alone ? &run->losses[step] : terms_of(run, step, i);
+    size_t count = alone ? 1 : (size_t)run->options->microbatches;
     if (run->rank == maker) {
-        run->losses[step] = loss;
+        memcpy(own, alone ? &loss : tryst_engine_losses(run->engine),
+               count * sizeof *own);
     }
     if (maker == 0 || (run->rank != maker && run->rank != 0)) {
         return TRYST_OK;
     }
     return bench_post(run, run->rank == maker, run->rank == maker ? 0 : maker, "loss", 0,
-                      &run->losses[step], sizeof run->losses[step], &run->loss_ops[step]);
+                      own, count * sizeof *own,
+                      &run->loss_ops[step * (uint64_t)run->makers_count + (uint64_t)i]);
 }
 
 static tryst_status train_step(struct bench_run *run, uint64_t step)
@@ -298,7 +362,9 @@ static tryst_status train_step(struct bench_run *run, uint64_t step)
         return engine_failed(run, status);
     }
     run->seconds[step] = (double)(tryst_now_ns(run->ctx) - begin_ns) / 1e9;
-    status = share_loss(run, step, loss);
+    for (int i = 0; i < run->makers_count && status == TRYST_OK; i++) {
+        status = share_loss(run, step, i, loss);
+    }
     if (status == TRYST_OK) {
         status = note_losses(run, step + 1, false);
     }

@@ -33,6 +33,9 @@ struct bench_result {
     tryst_span **spans;        /**< [ranks]: spans of the last step */
     char **traces;             /**< [ranks]: a JSON document each; "": no trace */
     float *weights;            /**< all weights of the model, in layer order */
+    /** [replicas of a stage - 1]: as weights, of the other replicas */
+    float **copies;
+    int copies_count;
     uint64_t weights_count;
     double *losses;  /**< [steps]; the run owns them */
     double *seconds; /**< [steps]: duration of each step; the run owns them */
@@ -56,14 +59,24 @@ struct bench_run {
     uint64_t memory_bytes_left;
     tryst_stage **stages; /**< [stages]; NULL: the stage is on another rank */
     tryst_engine *engine;
-    double *losses; /**< [steps]; filled in on rank 0 and on the rank of the last stage */
-    /** [steps]: send or receive of each loss; NULL: none was posted, or it has ended */
+    double
+        *losses; /**< [steps]; filled in on rank 0 and on the ranks of the last stage */
+    int makers_count; /**< replicas of the last stage; each makes losses */
+    int32_t *makers;  /**< [makers]: their ranks */
+    /** [steps × makers]: send or receive of each loss; NULL: none was posted, or it has
+     *  ended */
     tryst_op **loss_ops;
+    /** [steps × makers × micro-batches], only with several makers: the losses of each
+     *  maker's micro-batches, NAN for the others */
+    double *terms;
     uint64_t losses_ended;     /**< all transfers of losses before this step have ended */
     double *seconds;           /**< [steps]: duration of each step */
     uint64_t begin_ns;         /**< when the training began */
     uint64_t last_progress_ns; /**< when the last line of progress was printed; 0: none */
 };
+
+/** True if `rank` has a replica of `stage`. */
+bool bench_rank_has(const tryst_program *program, int rank, int stage);
 
 /** Run one rank and return its exit status: 0, or 1 after a failure. */
 int bench_rank_run(const struct bench_options *options, const struct bench_place *place);

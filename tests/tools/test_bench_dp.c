@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pp_bench with replicated stages: every run has the bits of its replay, which adds in
+ * the plan's order, and --check finds faults in a sum.
+ *
+ *   test_bench_dp few|all [TRANSPORT…] */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench_run.h"
+
+static char **transports;
+static int transports_count;
+
+/* Run dp replicas of pp stages in every schedule over every transport: each run equals
+ * its replay, and all have one digest. */
+static void check_replicas(const char *model, int dp, int pp, int each)
+{
+    char first[40] = "";
+    char words[512];
+    for (size_t s = 0; s < sizeof bench_schedules / sizeof *bench_schedules; s++) {
+        for (int t = 0; t < transports_count; t++) {
+            snprintf(words, sizeof words,
+                     "-n %d --dp %d --model %s --schedule %s --microbatches %d "
+                     "--transport %s " TINY " %s",
+                     dp * pp, dp, model, bench_schedules[s], dp * each, transports[t],
+                     more_words());
+            expect_one_digest(words, first);
+        }
+    }
+}
+
+static void test_replicas(void **state)
+{
+    check_replicas("mlp", 2, 1, 2);
+    check_replicas("gpt", 2, 2, 2);
+    check_replicas("mlp", 4, 1, 1);
+}
+
+/* All numbers of replicas and stages with up to 8 ranks. */
+static void test_replicas_all(void **state)
+{
+    static const char *const models[] = {"mlp", "gpt"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        for (int dp = 1; dp <= 4; dp *= 2) {
+            for (int pp = 1; dp * pp <= 8 && pp <= 4; pp *= 2) {
+                for (int each = 1; each <= 4; each += 2) {
+                    check_replicas(models[i], dp, pp, each);
+                }
+            }
+        }
+    }
+}
+
+/* Two stages on a rank, a split backward, and REDUCE_GRADs in a file, in two copies; and
+ * device stages over plain C kernels. */
+static void test_replicas_csv(void **state)
+{
+    static const char *const devices[] = {
+        "", "--device reference --precision bf16 --recompute"};
+    char words[600];
+    char digest[40];
+    write_file("vee.csv", "0F0,0F1,3F0,3I0,3F1,3I1,3W0,0I0,3W1,3REDUCE_GRAD,0W0,0B1\r\n"
+                          "1F0,2F0,1F1,2F1,2I0,1I0,2I1,2W0,1I1,1W0,1W1,2W1\r\n");
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "--model gpt --dp 2 " TINY " --schedule %s %s",
+                 in_folder("vee.csv"), devices[i]);
+        digest_of(words, digest);
+    }
+}
+
+/* Sums that start only behind the last backward have the same bits. */
+static void test_no_overlap(void **state)
+{
+    char first[40] = "";
+    const char *words = "-n 4 --dp 2 --model gpt " TINY;
+    char late[256];
+    snprintf(late, sizeof late, "%s --no-overlap", words);
+    expect_one_digest(words, first);
+    expect_one_digest(late, first);
+}
+
+/* A replica's gradient that is left out of a sum, or added twice, makes --check fail; the
+ * message names the step behind it. */
+static void test_replica_faults(void **state)
+{
+    static const char *const faults[] = {"lose", "twice", "drop"};
+    char words[512];
+    for (size_t i = 0; i < 2 * sizeof faults / sizeof *faults; i++) {
+        snprintf(words, sizeof words,
+                 "-n %d --dp 2 --model gpt " TINY " --steps 5 --check --fault %s:3",
+                 i % 2 ? 4 : 2, faults[i / 2]);
+        const struct run *self = bench(words);
+        expect_exit(self, words, 1);
+        expect_text(self->err, words, "check failed: step 4");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest few[] = {
+        cmocka_unit_test(test_replicas), cmocka_unit_test(test_replicas_csv),
+        cmocka_unit_test(test_no_overlap), cmocka_unit_test(test_replica_faults)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_replicas_all)};
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_bench_dp few|all [TRANSPORT…]\n");
+        return 1;
+    }
+    transports = argv + 2;
+    transports_count = argc - 2;
+    if (!folder_open()) {
+        return 1;
+    }
+    int failed = strcmp(argv[1], "all") == 0 ? cmocka_run_group_tests(all, NULL, NULL)
+                                             : cmocka_run_group_tests(few, NULL, NULL);
+    folder_close();
+    return failed;
+}
