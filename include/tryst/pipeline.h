@@ -314,10 +314,10 @@ typedef enum tryst_span_kind {
     TRYST_SPAN_WAIT = 5, /**< nothing to compute until data arrive */
     TRYST_SPAN_SEND = 6, /**< from posting to completion; overlaps compute */
     TRYST_SPAN_RECEIVE = 7,
+    TRYST_SPAN_KINDS = 8, /**< number of kinds in runs without replicated stages */
     /** sum of a layer's gradient over replicas, from its start to its end; `microbatch`
      *  is the layer */
-    TRYST_SPAN_REDUCE_GRAD = 8,
-    TRYST_SPAN_KINDS = 9
+    TRYST_SPAN_REDUCE_GRAD = 8
 } tryst_span_kind;
 
 /** One span of a rank's timeline. Plain numbers only: spans are sent between ranks as

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a timeline as a self-contained SVG, one row per rank: actions and waits as a bar
- * with micro-batch numbers; below it sends and receives as two thin lanes, because they
- * overlap with the actions.
+ * with micro-batch numbers; below it sends, receives and all-reduces as three thin lanes,
+ * because they overlap with the actions.
  *
  * The one idea: the drawing is made of tryst_span records alone, measured or simulated.
  *
@@ -35,6 +35,8 @@ enum {
     SMALL_DIGIT_WIDTH = 5
 };
 
+#define SPAN_KINDS (TRYST_SPAN_REDUCE_GRAD + 1)
+
 #define TICKS_WANTED 8
 /* Limit of the time that is drawn before the window, as a fraction of the window. */
 #define BEFORE_MAX 0.15
@@ -54,7 +56,7 @@ struct span_style {
 };
 
 /* Forward, backward and its halves have the colours that pipeline papers use. */
-static const struct span_style styles[TRYST_SPAN_KINDS] = {
+static const struct span_style styles[SPAN_KINDS] = {
     [TRYST_SPAN_FORWARD] = {"forward", "#3f7fca"},
     [TRYST_SPAN_BACKWARD] = {"backward", "#ef9f3c"},
     [TRYST_SPAN_INPUT_GRAD] = {"input gradient", "#2fa8a0"},
@@ -63,6 +65,7 @@ static const struct span_style styles[TRYST_SPAN_KINDS] = {
     [TRYST_SPAN_WAIT] = {"wait", "#d4d7dc"},
     [TRYST_SPAN_SEND] = {"send", "#c2405a"},
     [TRYST_SPAN_RECEIVE] = {"receive", "#4b5563"},
+    [TRYST_SPAN_REDUCE_GRAD] = {"all-reduce", "#0d9488"},
 };
 
 static void add_escaped(FILE *out, const char *words)
@@ -141,7 +144,8 @@ static bool kind_occurs(const struct drawing *self, int kind)
 
 static bool is_transfer(int kind)
 {
-    return kind == TRYST_SPAN_SEND || kind == TRYST_SPAN_RECEIVE;
+    return kind == TRYST_SPAN_SEND || kind == TRYST_SPAN_RECEIVE ||
+           kind == TRYST_SPAN_REDUCE_GRAD;
 }
 
 static bool is_action(int kind)
@@ -182,7 +186,7 @@ static void draw_head(const struct drawing *self)
     }
     fprintf(out, "this step: %.1f %% idle</text>\n", 100 * (1 - compute_part_mean(self)));
     int x = PLOT_LEFT;
-    for (int kind = 0; kind < TRYST_SPAN_KINDS; kind++) {
+    for (int kind = 0; kind < SPAN_KINDS; kind++) {
         if (!kind_occurs(self, kind)) {
             continue;
         }
@@ -198,19 +202,35 @@ static void draw_head(const struct drawing *self)
 
 /* ---- rows -------------------------------------------------------------------------- */
 
+/* Write what a transfer moves, and from or to where. */
+static void transfer_text(const tryst_span *span, char words[96])
+{
+    const char *name = styles[span->kind].name;
+    if (span->kind == TRYST_SPAN_REDUCE_GRAD) {
+        snprintf(words, 96, "%s of the gradient of layer %d, stage %d", name,
+                 span->microbatch, span->stage);
+    } else {
+        snprintf(words, 96, "%s %s of stage %d, micro-batch %d, rank %d", name,
+                 span->gradient ? "gradient" : "activation", span->stage,
+                 span->microbatch, span->peer);
+    }
+}
+
 static void draw_transfer(const struct drawing *self, int rank, const tryst_span *span)
 {
-    int lane = span->kind == TRYST_SPAN_SEND ? 0 : 1;
+    int lane = span->kind == TRYST_SPAN_SEND      ? 0
+               : span->kind == TRYST_SPAN_RECEIVE ? 1
+                                                  : 2;
+    char words[96];
+    transfer_text(span, words);
     int y = row_top(rank) + BAR_HEIGHT + LANE_GAP + lane * (LANE_HEIGHT + LANE_GAP);
     double left = x_of(self, span->begin_ns);
     double width = x_of(self, span->end_ns) - left;
     fprintf(self->out,
             "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s' fill-opacity='.75'>"
-            "<title>%s %s of stage %d, micro-batch %d, rank %d: %.3f ms</title></rect>\n",
+            "<title>%s: %.3f ms</title></rect>\n",
             left, y, width > 1 ? width : 1.0, LANE_HEIGHT, styles[span->kind].colour,
-            styles[span->kind].name, span->gradient ? "gradient" : "activation",
-            span->stage, span->microbatch, span->peer,
-            (double)(span->end_ns - span->begin_ns) / 1e6);
+            words, (double)(span->end_ns - span->begin_ns) / 1e6);
 }
 
 static void draw_compute(const struct drawing *self, int rank, const tryst_span *span)
@@ -307,7 +327,7 @@ static bool find_bounds(struct drawing *self)
         const tryst_timeline_rank *row = &self->params->ranks[rank];
         for (size_t i = 0; i < row->spans_count; i++) {
             const tryst_span *span = &row->spans[i];
-            if (span->kind < 0 || span->kind >= TRYST_SPAN_KINDS ||
+            if (span->kind < 0 || span->kind >= SPAN_KINDS ||
                 span->end_ns < span->begin_ns) {
                 return false;
             }

@@ -7,6 +7,9 @@
  * costs of the actions and the cores that the ranks share, with free communication. The
  * difference is the cost of communication and other load of the machine.
  *
+ * With replicas, the waits for sums of gradients are part of the waiting; the simulated
+ * schedule has none, so they are exposed communication.
+ *
  * Waiting: the time in which a rank had nothing to compute until data arrived. The
  * schedule itself contains waits. Exposed communication is the waiting minus the waits of
  * the simulated schedule. */
@@ -184,6 +187,31 @@ static void table_row(FILE *out, const struct bench_result *result,
             bytes_text(stats->bytes_received, received));
 }
 
+/* Return the time in which a rank had nothing to compute until a sum of gradients was
+ * there. */
+static double reduce_wait_s(const struct bench_result *result, int rank)
+{
+    return (double)result->facts[rank].stats.reduce_wait_ns / 1e9;
+}
+
+/* Print what the sums of gradients cost: on the rank that waits longest, and in all. */
+static void reduce_print(const struct bench_run *run, const struct bench_result *result)
+{
+    double most = 0, sum = 0;
+    char words[16];
+    for (int rank = 0; rank < run->size; rank++) {
+        double wait_s = reduce_wait_s(result, rank);
+        most = wait_s > most ? wait_s : most;
+        sum += wait_s;
+    }
+    fprintf(
+        bench_human(run->options),
+        "gradients of %d replicas: rank 0 sums %s; exposed (waited for): %.3f s a rank, "
+        "%.3f s on the rank that waits longest\n",
+        run->options->replicas, bytes_text(result->facts[0].stats.bytes_reduced, words),
+        sum / run->size, most);
+}
+
 static void result_table_print(const struct bench_run *run,
                                const struct bench_result *result,
                                const struct figures *self)
@@ -196,6 +224,9 @@ static void result_table_print(const struct bench_run *run,
             "       sent   received\n");
     for (int rank = 0; rank < run->size; rank++) {
         table_row(out, result, self, rank);
+    }
+    if (run->options->replicas > 1) {
+        reduce_print(run, result);
     }
     fprintf(out, "%s\n",
             steps > 1
@@ -240,7 +271,7 @@ static json_t *json_ranks(const struct bench_result *result, const struct figure
     for (int rank = 0; rank < result->ranks_count; rank++) {
         const tryst_engine_stats *stats = &result->facts[rank].stats;
         json_array_append_new(
-            ranks, json_pack("{sf,sf,so,so,so,so,so,sI,sI,sI}", "compute_wall_s",
+            ranks, json_pack("{sf,sf,so,so,so,so,so,sI,sI,sI,sf,sI}", "compute_wall_s",
                              (double)stats->compute_wall_ns / 1e9, "compute_cpu_s",
                              (double)stats->compute_cpu_ns / 1e9, "waiting_s",
                              number(waiting_s(result, rank)), "waiting_predicted_s",
@@ -250,7 +281,9 @@ static json_t *json_ranks(const struct bench_result *result, const struct figure
                              number(self->predicted[rank]), "bytes_sent",
                              (json_int_t)stats->bytes_sent, "bytes_received",
                              (json_int_t)stats->bytes_received, "buffer_allocations",
-                             (json_int_t)stats->buffer_allocations));
+                             (json_int_t)stats->buffer_allocations, "reduce_wait_s",
+                             reduce_wait_s(result, rank), "bytes_reduced",
+                             (json_int_t)stats->bytes_reduced));
     }
     return ranks;
 }
@@ -273,15 +306,16 @@ static json_t *json_document(const struct bench_run *run,
     const struct bench_options *options = run->options;
     char blas[128];
     json_t *document = json_pack(
-        "{ss,ss,ss,ss,si,si,si,si,so,so,so,so,so,so,ss}", "version",
+        "{ss,ss,ss,ss,si,si,si,si,si,so,so,so,so,so,so,ss}", "version",
         tryst_version_string(), "blas", tryst_blas_describe(blas, sizeof blas), "model",
         tryst_model_kind_name(options->model.kind), "schedule", options->schedule,
-        "ranks", run->size, "microbatches", options->microbatches, "microbatch_size",
-        options->model.microbatch_size, "cores", self->cores_count, "steps",
-        json_steps(run, result), "tokens_per_s", number(self->tokens_per_s),
-        "bubble_measured", number(self->measured_mean), "bubble_predicted",
-        number(self->predicted_mean), "peak_activation_bytes", json_peaks(result),
-        "per_rank", json_ranks(result, self), "weights_digest", result->digest);
+        "ranks", run->size, "replicas", options->replicas, "microbatches",
+        options->microbatches, "microbatch_size", options->model.microbatch_size, "cores",
+        self->cores_count, "steps", json_steps(run, result), "tokens_per_s",
+        number(self->tokens_per_s), "bubble_measured", number(self->measured_mean),
+        "bubble_predicted", number(self->predicted_mean), "peak_activation_bytes",
+        json_peaks(result), "per_rank", json_ranks(result, self), "weights_digest",
+        result->digest);
     if (document && options->check) {
         json_object_set_new(document, "check",
                             json_string(result->checked ? "passed" : "failed"));
@@ -369,8 +403,13 @@ static tryst_status write_timeline(struct bench_run *run,
         ranks[rank] =
             (tryst_timeline_rank){result->spans[rank], result->facts[rank].spans_count};
     }
-    snprintf(title, sizeof title, "%s, %d ranks, %d micro-batches: step %d of %d",
-             options->schedule, run->size, options->microbatches, options->steps,
+    char copies[48] = "";
+    if (options->replicas > 1) {
+        snprintf(copies, sizeof copies, " (%d replicas of %d stages)", options->replicas,
+                 tryst_program_stages(options->program));
+    }
+    snprintf(title, sizeof title, "%s, %d ranks%s, %d micro-batches: step %d of %d",
+             options->schedule, run->size, copies, options->microbatches, options->steps,
              options->steps);
     snprintf(steps, sizeof steps, options->steps > 2 ? "steps 2 to %d: " : "",
              options->steps);
