@@ -12,6 +12,7 @@
 #include "core/memory/alloc.h"
 #include "core/reduce/reduce.h"
 #include "rendezvous/coll_op.h"
+#include "support/asleep.h"
 #include "support/unit.h"
 
 enum { AT_ONCE = 5, LINE = 64 };
@@ -688,37 +689,80 @@ static void test_urgency(void **state)
 }
 
 /* A turn of the engine that computes the last three bytes of one collective first cuts
- * no element of the next one. */
+ * no element of the next one. A callback submits both, so that no turn is between. */
+struct cut {
+    tryst_step *step;
+    tryst_tensor from[2], to[2];
+    tryst_op *ops[2];
+};
+
+static void cut_submit(void *arg, tryst_op *op, tryst_status status)
+{
+    struct cut *cut = arg;
+    tryst_op_params first = {
+        .struct_size = sizeof first, .flags = TRYST_OP_PRIORITY, .priority = -1};
+    tryst_op_params params = {.struct_size = sizeof params, .factor = 2};
+    (void)op;
+    CHECK_STATUS(status, TRYST_OK);
+    CHECK_STATUS(tryst_allreduce(cut->step, "x", &cut->from[0], &cut->to[0],
+                                 TRYST_REDUCE_SUM, &first, &cut->ops[0]),
+                 TRYST_OK);
+    CHECK_STATUS(tryst_allreduce(cut->step, "y", &cut->from[1], &cut->to[1],
+                                 TRYST_REDUCE_PREMULTIPLIED_SUM, &params, &cut->ops[1]),
+                 TRYST_OK);
+}
+
 static void cut_main(struct harness_rank *rank)
 {
     enum { BYTES = (128 << 10) + 3 };
     static _Thread_local uint8_t bytes[2][BYTES];
-    tryst_tensor from = {.struct_size = sizeof from,
-                         .data = bytes[0],
-                         .count = BYTES,
-                         .dtype = TRYST_DTYPE_U8};
-    tryst_tensor to = from, in = steady_tensor(0, 100000), out = steady_tensor(1, 100000);
-    tryst_op_params params = {.struct_size = sizeof params, .factor = 2};
-    tryst_step *step = harness_step(rank, 1);
-    tryst_op *ops[2];
-    to.data = bytes[1];
+    struct cut cut = {.step = harness_step(rank, 1)};
+    for (int i = 0; i < 2; i++) {
+        tryst_tensor *x = i ? &cut.to[0] : &cut.from[0];
+        *x = (tryst_tensor){.struct_size = sizeof *x,
+                            .data = bytes[i],
+                            .count = BYTES,
+                            .dtype = TRYST_DTYPE_U8};
+    }
+    cut.from[1] = steady_tensor(0, 100000);
+    cut.to[1] = steady_tensor(1, 100000);
     for (int i = 0; i < 100000; i++)
-        ((float *)in.data)[i] = (float)i;
-    CHECK_STATUS(tryst_allreduce(step, "x", &from, &to, TRYST_REDUCE_SUM, NULL, &ops[0]),
-                 TRYST_OK);
-    CHECK_STATUS(tryst_allreduce(step, "y", &in, &out, TRYST_REDUCE_PREMULTIPLIED_SUM,
-                                 &params, &ops[1]),
-                 TRYST_OK);
+        ((float *)cut.from[1].data)[i] = (float)i;
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = cut_submit, .arg = &cut};
+    tryst_op *first;
+    CHECK_STATUS(tryst_barrier(cut.step, "first", &params, &first), TRYST_OK);
+    harness_end(first, TRYST_OK);
     for (int i = 0; i < 2; i++)
-        harness_end(ops[i], TRYST_OK);
+        harness_end(cut.ops[i], TRYST_OK);
     for (int i = 0; i < 100000; i++)
-        CHECK(((float *)out.data)[i] == (float)(2 * i));
-    harness_step_close(step);
+        CHECK(((float *)cut.to[1].data)[i] == (float)(2 * i));
+    harness_step_close(cut.step);
 }
 
 static void test_cut(void **state)
 {
     struct harness_params params = {.size = 1, .main = cut_main, .timeout_s = 30};
+    assert_int_equal(harness_run(&params), 0);
+}
+
+/* ---- threads ----------------------------------------------------------------------- */
+
+/* The ranks of one host get no progress thread from a collective. */
+static void threads_main(struct harness_rank *rank)
+{
+    tryst_step *step = harness_step(rank, 1);
+    int awake, before = process_threads_count(&awake);
+    tryst_op *op;
+    CHECK_STATUS(tryst_barrier(step, "x", NULL, &op), TRYST_OK);
+    CHECK_EQ(process_threads_count(&awake), before);
+    harness_end(op, TRYST_OK);
+    harness_step_close(step);
+}
+
+static void test_threads(void **state)
+{
+    struct harness_params params = {.size = 1, .main = threads_main, .timeout_s = 30};
     assert_int_equal(harness_run(&params), 0);
 }
 
@@ -730,6 +774,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bulk),       cmocka_unit_test(test_starved),
         cmocka_unit_test(test_steady),     cmocka_unit_test(test_varied),
         cmocka_unit_test(test_kept),       cmocka_unit_test(test_urgency),
-        cmocka_unit_test(test_cut),        cmocka_unit_test(test_starved_flows)};
+        cmocka_unit_test(test_cut),        cmocka_unit_test(test_starved_flows),
+        cmocka_unit_test(test_threads)};
     return HARNESS_MAIN(argc, argv, tests);
 }
