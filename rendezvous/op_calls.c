@@ -24,15 +24,7 @@ static bool is_pending(tryst_status status)
 
 tryst_status tryst_op_test(const tryst_op *op)
 {
-    if (!op)
-        return refuse_null("test an operation", "op");
-    /* acquire: pairs with the store in op_complete_all. */
-    tryst_status status = atomic_load_explicit(&op->outcome, memory_order_acquire);
-    if (status != TRYST_IN_PROGRESS)
-        return status;
-    if (op_callback_is_of(op))
-        return op->final;
-    return is_forked(op) ? refuse_unusable("complete", TRYST_E_FORKED) : status;
+    return op ? op_outcome(op) : refuse_null("test an operation", "op");
 }
 
 void tryst_op_release(tryst_op *op)

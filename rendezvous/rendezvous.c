@@ -184,6 +184,7 @@ void rendezvous_close(struct rendezvous *rdv)
     /* Handles stay readable: the release of the last one frees the rest. */
     LOG_INFO(rdv->log, "%zu operations were not released before tryst_close", held);
     rdv->log = NULL;
+    rdv->above.used = NULL;
     /* relaxed: no call of this context is under way. */
     atomic_store_explicit(&rdv->orphans, held, memory_order_relaxed);
 }

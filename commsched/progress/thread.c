@@ -120,7 +120,9 @@ tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
         return refuse(status, "cannot make a stream wait: cannot create a thread: %s",
                       err_reason(errno));
     status = rendezvous_stream_wait(op, device, stream);
-    if (status != TRYST_OK)
+    if (status == TRYST_OK && op->kind >= OP_STEP_CLOSE)
+        op_used(op, false);
+    else
         return refuse(status,
                       "cannot make a stream of device %d wait: %s; the log has the "
                       "driver's error",

@@ -14,8 +14,8 @@
 
 struct flow_shape;
 
-/** Installed into rendezvous_params; all zero: no engine. All calls are in the progress
- *  domain. */
+/** Installed into rendezvous_params; all zero: no engine. All calls but `used` are in the
+ *  progress domain. */
 struct above {
     void *arg;
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
@@ -42,6 +42,10 @@ struct above {
      *  not joined, else a joined one that waits itself; -1: unknown. For the live
      *  page. */
     int32_t (*waits_for)(void *arg, const tryst_op *op);
+    /** Note a use of a recorded operation (op.h): its callback, or a test, a wait or a
+     *  stream's wait that met its end. OP_COLL, OP_STEP_CLOSE. Any thread, until the
+     *  context closes. NULL: nothing is recorded. */
+    void (*used)(void *arg, const tryst_op *op, bool by_callback);
 };
 
 #endif

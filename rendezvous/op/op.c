@@ -13,6 +13,8 @@
 
 #include "core/log/trace_text.h"
 #include "core/memory/alloc.h"
+#include "core/os/fork.h"
+#include "core/text/refuse.h"
 #include "core/text/status.h"
 #include "deadline.h"
 #include "engine.h"
@@ -160,6 +162,13 @@ static void op_trace_life(const tryst_op *op)
 
 /* ---- completion -------------------------------------------------------------------- */
 
+void op_used(const tryst_op *op, bool by_callback)
+{
+    const struct above *above = &op->rdv->above;
+    if (op->recorded && above->used && op->rdv->fork_generation == fork_generation_now())
+        above->used(above->arg, op, by_callback);
+}
+
 /* Do the rare parts of op_report: failures, flows, the trace. */
 __attribute__((noinline)) static void op_report_details(tryst_op *op, const char *text)
 {
@@ -239,6 +248,8 @@ int op_complete_all(struct rendezvous *rdv)
         if (op->callback) {
             const tryst_op *outer = op_in_callback;
             op_in_callback = op;
+            if (op->kind >= OP_STEP_CLOSE)
+                op_used(op, true);
             op->callback(op->callback_arg, op, op->final);
             op_in_callback = outer;
         }
@@ -255,12 +266,28 @@ int op_complete_all(struct rendezvous *rdv)
     return count;
 }
 
+/* True if this thread is in the callback of `op`, and not in one nested in it. */
+static bool op_callback_is_of(const tryst_op *op)
+{
+    return op_in_callback == op;
+}
+
+tryst_status op_pending_outcome(const tryst_op *op)
+{
+    if (op_callback_is_of(op))
+        return op->final;
+    return op->rdv->fork_generation != fork_generation_now()
+               ? refuse_unusable("complete", TRYST_E_FORKED)
+               : TRYST_IN_PROGRESS;
+}
+
 bool op_callback_runs(void)
 {
     return op_in_callback != NULL;
 }
 
-bool op_callback_is_of(const tryst_op *op)
+uint64_t op_callback_recorded(void)
 {
-    return op_in_callback == op;
+    const tryst_op *op = op_in_callback;
+    return op && op->kind == OP_COLL ? op->recorded : 0;
 }

@@ -208,7 +208,11 @@ struct tryst_op {
     struct urgent_node deferred_node;
     struct list_node done_node; /**< in rdv->completed */
 
-    uint64_t want_id;     /**< send: the WANT that an OFFER answers; 0: none */
+    union {
+        uint64_t want_id; /**< send: the WANT that an OFFER answers; 0: none */
+        /** OP_COLL, OP_STEP_CLOSE: not 0: above.used is called. For the layer above. */
+        uint64_t recorded;
+    };
     struct want *want;    /**< send in MATCHED or ENDING: the WANT that it met */
     struct recv_run *run; /**< receive: its posted slices; NULL: none */
     /** The state of a tensor in device memory (op_device.h), or NULL. */
@@ -284,9 +288,27 @@ int op_complete_all(struct rendezvous *rdv);
 void op_trace_flow(const tryst_op *op, uint64_t at_ns);
 /** Trace that slice `index` leaves or, for the receiver of a flow, has arrived. */
 void op_trace_slice(const tryst_op *op, uint32_t index);
+/** Report a use of the result of `op`, OP_COLL or OP_STEP_CLOSE, to the layer above,
+ *  which may record the first one. `by_callback`: the operation's own callback. Any
+ *  thread. */
+void op_used(const tryst_op *op, bool by_callback);
+/** Return tryst_op_test of an operation with the outcome TRYST_IN_PROGRESS. */
+tryst_status op_pending_outcome(const tryst_op *op);
+/** Return tryst_op_test of `op`, which is not NULL. */
+static inline tryst_status op_outcome(const tryst_op *op)
+{
+    /* acquire: pairs with the store in op_complete_all. */
+    tryst_status status = atomic_load_explicit(&op->outcome, memory_order_acquire);
+    if (status == TRYST_IN_PROGRESS)
+        return op_pending_outcome(op);
+    if (__builtin_expect(op->kind >= OP_STEP_CLOSE, 0))
+        op_used(op, false);
+    return status;
+}
+
 /** True if this thread is in the callback of an operation. */
 bool op_callback_runs(void);
-/** True if this thread is in the callback of `op`, and not in one nested in it. */
-bool op_callback_is_of(const tryst_op *op);
+/** Return `recorded` of the operation that calls back in this thread; 0: none. */
+uint64_t op_callback_recorded(void);
 
 #endif
