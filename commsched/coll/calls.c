@@ -14,6 +14,7 @@
 #include "calls.h"
 #include "commsched/coll/tree/edges.h"
 #include "commsched/coll/tree/map.h"
+#include "commsched/profile/recorder.h"
 #include "core/text/refuse.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
@@ -401,6 +402,23 @@ static tryst_status thread_check(struct colls *colls, bool is_spread)
     return TRYST_OK;
 }
 
+/* Record the submission, before `op` is submitted. Any thread. */
+static void run_record_begin(struct coll_run *run, tryst_op *op)
+{
+    const tryst_coll *coll = run->coll;
+    struct recorder *recorder = coll->colls->recorder;
+    if (!recorder)
+        return;
+    run->first_slice_at = 0;
+    run->recorded = op->recorded = recorder_submit(
+        recorder, &(struct recorder_submission){
+                      .name = coll->recorder_name,
+                      .step = op->step_id,
+                      .bytes = coll_bytes(coll->count, coll->element_bytes),
+                      .by_callback = op_callback_runs(),
+                      .cause = op_callback_recorded()});
+}
+
 static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
                                const tryst_tensor *out, const tryst_op_params *params,
                                tryst_op **op_p)
@@ -420,6 +438,7 @@ static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_t
         return status;
     }
     trees_begin(run);
+    run_record_begin(run, op);
     if (op_p)
         *op_p = op;
     coll_op_submit(op, !op_p, run_begin);

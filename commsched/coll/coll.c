@@ -18,6 +18,7 @@
 #include "blocks_run.h"
 #include "cache.h"
 #include "commsched/coll/tree/edges.h"
+#include "commsched/profile/recorder.h"
 #include "core/memory/alloc.h"
 #include "explain.h"
 #include "hooks.h"
@@ -167,6 +168,13 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
 
 /* ---- ends -------------------------------------------------------------------------- */
 
+/* Record the end. */
+static void run_record_end(const struct coll_run *run)
+{
+    if (run->recorded)
+        recorder_done(run->coll->colls->recorder, run->recorded, 0, run->first_slice_at);
+}
+
 static void run_end(struct coll_run *run)
 {
     tryst_op *op = run->op;
@@ -181,6 +189,7 @@ static void run_end(struct coll_run *run)
     op_report(op, cause.status, cause.origin_rank, cause.origin_status,
               run_failed(run) ? run->text : NULL);
     coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
+    run_record_end(run);
     op->coll = NULL;
     run->op = NULL;
     op_end(op);
@@ -340,6 +349,18 @@ static int32_t colls_waits_for(void *arg, const tryst_op *op)
     return op->coll ? run_waits_for(op->coll) : -1;
 }
 
+/* ---- the recorder ------------------------------------------------------------------ */
+
+/* Note a use of an operation, or of all in a step (above.used). Any thread. */
+static void colls_used(void *arg, const tryst_op *op, bool by_callback)
+{
+    const struct colls *colls = arg;
+    if (op->kind == OP_COLL)
+        recorder_use(colls->recorder, op->recorded, by_callback);
+    else
+        recorder_use_step(colls->recorder, op->step_id);
+}
+
 /* ---- open and close ---------------------------------------------------------------- */
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,
@@ -349,6 +370,7 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     if (!colls)
         return TRYST_E_NOMEM;
     colls->host = *host;
+    colls->recorder = host->recorder;
     colls->eager_max = rendezvous_eager_max(config);
     pthread_mutex_init(&colls->lock, NULL);
     hash_table_init(&colls->kept);
@@ -380,7 +402,8 @@ struct above colls_above(struct colls *colls)
                           .fail = colls_fail,
                           .raise = colls_raise,
                           .shape_text = colls_shape_text,
-                          .waits_for = colls_waits_for};
+                          .waits_for = colls_waits_for,
+                          .used = colls->recorder ? colls_used : NULL};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

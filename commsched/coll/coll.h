@@ -11,6 +11,7 @@
 #include "tryst/types.h"
 
 struct colls;
+struct recorder;
 
 /** Functions of layers that the engine does not include. */
 struct coll_host {
@@ -18,6 +19,7 @@ struct coll_host {
     /** Start the progress thread if there is none; errno is set on failure. Any
      *  thread. */
     tryst_status (*start)(void *owner);
+    struct recorder *recorder; /**< records the collectives; NULL: none */
 };
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "commsched/profile/recorder.h"
 #include "explain.h"
 #include "hooks.h"
 #include "run.h"
@@ -23,6 +24,13 @@ static void mark(struct coll_tree_run *at)
 {
     at->is_marked = true;
     run_mark(at->run);
+}
+
+/* Note the time of the first slice that arrives or has left. */
+static void run_record_slice(struct coll_run *run)
+{
+    if (__builtin_expect(run->recorded && !run->first_slice_at, 0))
+        run->first_slice_at = recorder_now(run->coll->colls->recorder);
 }
 
 /* ---- up: from a child -------------------------------------------------------------- */
@@ -93,6 +101,7 @@ static void child_announced(struct flow *flow)
 static void child_arrived(struct flow *flow, uint32_t index)
 {
     struct coll_flow *from = flow_of(flow);
+    run_record_slice(from->tree->run);
     coll_tree_landed(&from->tree->tree, from->child, index);
     mark(from->tree);
 }
@@ -109,6 +118,7 @@ static void child_slice_receive(struct flow *flow, const void *payload, size_t b
 {
     struct coll_flow *from = flow_of(flow);
     struct coll_tree_run *at = from->tree;
+    run_record_slice(at->run);
     assert(bytes == at->part->bytes);
     coll_tree_taken(&at->tree, from->child, (void *)payload);
     if (is_next_addition(at, from->child)) {
@@ -127,6 +137,7 @@ static void child_slice_receive(struct flow *flow, const void *payload, size_t b
 static void parent_sent(struct flow *flow, uint32_t index)
 {
     struct coll_tree_run *at = flow_of(flow)->tree;
+    run_record_slice(at->run);
     coll_tree_sent(&at->tree, index);
     if (at->tree.reuses)
         mark(at);
@@ -148,6 +159,7 @@ static tryst_status result_place(struct flow *flow, uint32_t index, void **data_
 static void result_arrived(struct flow *flow, uint32_t index)
 {
     struct coll_tree_run *at = flow_of(flow)->tree;
+    run_record_slice(at->run);
     coll_tree_arrived(&at->tree, index);
     mark(at);
 }

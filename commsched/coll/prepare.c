@@ -6,8 +6,11 @@
  * kernel, parts (parts.c), and the size of a run. A run is one allocation, which returns
  * to its collective at the end, so a loop allocates nothing.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "commsched/profile/recorder.h"
 #include "core/memory/alloc.h"
 #include "core/text/refuse.h"
 #include "parts.h"
@@ -318,6 +321,22 @@ static tryst_status blocks_open(tryst_coll *coll, const tryst_coll_params *param
     return TRYST_OK;
 }
 
+/* Set coll->recorder_name. Collectives that can meet have one name on all ranks, and
+ * others of a rank have other names. */
+static void coll_record_name(tryst_coll *coll)
+{
+    char text[TRYST_COLL_NAME_MAX + 64];
+    const tryst_subgroup *subgroup = coll->subgroup;
+    if (!coll->colls->recorder)
+        return;
+    if (subgroup)
+        snprintf(text, sizeof text, "%s;subgroup %" PRIx64 ".%016" PRIx64,
+                 coll->label->string, subgroup->epoch, subgroup->digest);
+    else
+        snprintf(text, sizeof text, "%s", coll->label->string);
+    coll->recorder_name = recorder_name(coll->colls->recorder, text);
+}
+
 tryst_status coll_open(struct colls *colls, tryst_group *group,
                        const tryst_coll_params *params, tryst_coll **coll_p)
 {
@@ -345,6 +364,7 @@ tryst_status coll_open(struct colls *colls, tryst_group *group,
         return status;
     }
     coll->run_bytes = run_lay(coll, NULL);
+    coll_record_name(coll);
     *coll_p = coll;
     return TRYST_OK;
 }

@@ -43,6 +43,7 @@ struct coll_run;
 
 struct colls {
     struct coll_host host;
+    struct recorder *recorder;    /**< NULL: nothing is recorded */
     uint64_t eager_max;           /**< the protocol's limit for DATA */
     const struct coll_plan *plan; /**< the group's plan, or NULL */
     struct coll_plan *own_plan;   /**< binary trees, for a group without a plan */
@@ -101,6 +102,7 @@ struct tryst_coll {
     struct list idle;         /**< coll_run.idle_node; guarded by colls->lock */
     bool is_kept;             /**< was put into colls->kept: idle runs are bounded */
     tryst_key *label;         /**< the name, as a prepared key */
+    uint32_t recorder_name;   /**< in colls->recorder, if there is one */
     const struct reduce_kernel *kernel; /**< NULL: broadcast, barrier */
     struct flow_shape shape;
     tryst_coll_kind kind;
@@ -157,6 +159,8 @@ struct coll_run {
     tryst_op *op; /**< NULL once reported */
     struct urgent_node work;
     struct urgency urgency;
+    uint64_t recorded; /**< its number in colls->recorder; 0: none */
+    uint64_t first_slice_at;
     /** Copies of the caller's tensors. A tensor without data was not given; without
      *  `in`, the terms are in `out`. */
     tryst_tensor in, out;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "commsched/coll/coll.h"
+#include "commsched/profile/recorder.h"
 #include "commsched/progress/ack_timer.h"
 #include "commsched/progress/progress.h"
 #include "commsched/progress/thread.h"
@@ -100,6 +101,15 @@ static tryst_status ctx_trace_open(tryst_ctx *ctx)
                       &ctx->trace);
 }
 
+/* Open the recorder of steps if a setting needs it. */
+static tryst_status ctx_recorder_open(tryst_ctx *ctx)
+{
+    if (!*config_str(ctx->config, CONFIG_PROFILE))
+        return TRYST_OK;
+    ctx->recorder = recorder_open(NULL);
+    return ctx->recorder ? TRYST_OK : TRYST_E_NOMEM;
+}
+
 static tryst_status thread_start(void *owner)
 {
     return progress_thread_start(owner);
@@ -156,7 +166,8 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
         return err_set(err, TRYST_E_NOMEM, "cannot open a context: out of memory");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
     pthread_mutex_init(&ctx->wiring->devices.lock, NULL);
-    struct coll_host host = {.owner = ctx, .start = thread_start};
+    struct coll_host host = {
+        .owner = ctx, .start = thread_start, .recorder = ctx->recorder};
     tryst_status status = colls_open(&host, ctx->config, &ctx->wiring->colls);
     if (status == TRYST_OK)
         status =
@@ -207,9 +218,14 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
                 "TRYST_TRACE_EVENTS");
         goto close_poller;
     }
+    status = ctx_recorder_open(ctx);
+    if (status != TRYST_OK) {
+        err_set(err, status, "cannot open a context: no memory to record a profile");
+        goto close_trace;
+    }
     status = wiring_open(ctx, err);
     if (status != TRYST_OK)
-        goto close_trace;
+        goto close_recorder;
     status = engine_open(ctx, err);
     if (status != TRYST_OK)
         goto close_wiring;
@@ -238,6 +254,8 @@ close_wiring:
     if (ctx->sched)
         sched_close(ctx->sched);
     wiring_close(ctx);
+close_recorder:
+    recorder_close(ctx->recorder);
 close_trace:
     trace_close(ctx->trace);
 close_poller:
@@ -286,6 +304,7 @@ void tryst_close(tryst_ctx *ctx)
     rendezvous_close(ctx->rdv);
     sched_close(ctx->sched);
     wiring_close(ctx);
+    recorder_close(ctx->recorder);
     trace_close(ctx->trace);
     poller_close(&ctx->poller);
     if (!foreign_fds_wait(FOREIGN_FDS_NS))

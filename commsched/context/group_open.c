@@ -22,6 +22,7 @@
 #include "core/text/params.h"
 #include "core/text/refuse.h"
 #include "group_plan.h"
+#include "profile_file.h"
 #include "rails.h"
 #include "rendezvous/bootstrap/launch/bootstrap_env.h"
 #include "rendezvous/bootstrap/roster/roster_gather.h"
@@ -347,6 +348,8 @@ void tryst_group_close(tryst_group *group)
     rendezvous_live_close(ctx->rdv);
     ack_timer_stop(ctx);
     progress_lock_put(ctx);
+    if (ctx->recorder)
+        profile_file_write(ctx, group->roster.rank);
     group_plan_close(group->plan);
     roster_close(&group->roster);
     ctx->group = NULL;

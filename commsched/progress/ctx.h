@@ -14,6 +14,7 @@
 #include "progress.h"
 #include "tryst/tryst.h"
 
+struct recorder;
 struct sched;
 struct rendezvous;
 
@@ -26,6 +27,7 @@ struct tryst_ctx {
     struct log log;
     struct poller poller;
     struct trace *trace;
+    struct recorder *recorder; /**< of steps, as profiles; NULL: off */
     struct sched *sched;
     struct ack_timer ack_timer;
     struct rendezvous *rdv;

@@ -31,6 +31,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "commsched/profile/recorder.h"
 #include "core/text/refuse.h"
 #include "ctx.h"
 #include "idle.h"
@@ -422,11 +423,9 @@ static int poll_when_due(tryst_ctx *ctx)
     return poller_run(&ctx->poller, 0);
 }
 
-int tryst_progress(tryst_ctx *ctx)
+/* Make one pass, and release the lock, which the caller took. */
+static inline int progress_turn(tryst_ctx *ctx)
 {
-    if (!ctx || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED || op_callback_runs() ||
-        !lock_try(&ctx->progress))
-        return 0;
     rendezvous_awake(ctx->rdv);
     ctx->progress.loop_sleeps = false;
     int count = progress_pass(ctx);
@@ -434,6 +433,24 @@ int tryst_progress(tryst_ctx *ctx)
         count = poll_when_due(ctx);
     progress_lock_put(ctx);
     return count;
+}
+
+/* Make one pass. The recorder of steps gets the time as that of a wait. */
+__attribute__((noinline)) static int progress_turn_recorded(tryst_ctx *ctx)
+{
+    recorder_wait_begin(ctx->recorder);
+    int count = progress_turn(ctx);
+    recorder_wait_end(ctx->recorder);
+    return count;
+}
+
+int tryst_progress(tryst_ctx *ctx)
+{
+    if (!ctx || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED || op_callback_runs() ||
+        !lock_try(&ctx->progress))
+        return 0;
+    return __builtin_expect(!ctx->recorder, 1) ? progress_turn(ctx)
+                                               : progress_turn_recorded(ctx);
 }
 
 int tryst_event_fd(tryst_ctx *ctx)

@@ -4,6 +4,7 @@
  *
  * Invariant: a call uses its time-out once, however often the driving thread changes.
  */
+#include "commsched/profile/recorder.h"
 #include "core/text/refuse.h"
 #include "ctx.h"
 #include "rendezvous/op/op.h"
@@ -35,17 +36,30 @@ static bool op_is_done(void *arg)
     return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
 }
 
+/* Wait as progress_await does. The recorder of steps gets the time, in which the program
+ * does not compute. */
+static void await_recorded(tryst_ctx *ctx, struct wait *wait)
+{
+    if (__builtin_expect(!ctx->recorder, 1)) {
+        progress_await(ctx, wait);
+        return;
+    }
+    recorder_wait_begin(ctx->recorder);
+    progress_await(ctx, wait);
+    recorder_wait_end(ctx->recorder);
+}
+
 tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
 {
     if (!op || op_callback_runs())
         return refuse_wait(op, "op");
-    tryst_status status = tryst_op_test(op);
+    tryst_status status = op_outcome(op);
     if (status != TRYST_IN_PROGRESS)
         return status;
     struct wait wait = {
         .done = op_is_done, .arg = op, .op = op, .timeout_ns = timeout_ns};
-    progress_await(op_ctx(op), &wait);
-    status = tryst_op_test(op);
+    await_recorded(op_ctx(op), &wait);
+    status = op_outcome(op);
     return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
 }
 
@@ -145,7 +159,7 @@ tryst_status tryst_wait_any(tryst_op *const *ops, size_t ops_count, uint64_t tim
             return refuse_unusable("wait", TRYST_E_FORKED);
         any.rdv = ctx->rdv;
         any.completions = UINT64_MAX;
-        progress_await(ctx, &wait);
+        await_recorded(ctx, &wait);
     }
     *index_p = any.index;
     if (any.index < ops_count)

@@ -146,7 +146,10 @@
     X(TRACE, "trace", BOOL, "0", "", 0,                                                  \
       "record a trace (tryst_trace_write)")                                              \
     X(TRACE_EVENTS, "trace_events", INT, "65536", "64..16777216", 0,                     \
-      "events kept per thread (64 bytes each); the oldest are overwritten")
+      "events kept per thread (64 bytes each); the oldest are overwritten")              \
+    X(PROFILE, "profile", STRING, "", "path; %r in it is the rank", 0,                   \
+      "record the program's steps, and write the profile of one (tryst/profile.h) to "   \
+      "this file when the group closes; without %r rank 0 alone writes; empty: off")
 /* clang-format on */
 
 #endif

@@ -36,6 +36,12 @@
  *  things happened in the step that was recorded, in seconds from its begin: "ready",
  *  "matched", "first_slice", "done", "first_use".
  *
+ *  TRYST_PROFILE=FILE records the steps of a program that uses collectives, without a
+ *  change of the program, and writes the profile of one of them to FILE when the group
+ *  closes. A step lasts from the first collective that is submitted in it to the first
+ *  one of the next step. Its actions are the computation of each thread between its
+ *  submissions and its first uses of results, outside of the library's waits.
+ *
  *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a
  *  profile. Why a call failed: tryst_last_error.
  */

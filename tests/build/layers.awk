@@ -40,9 +40,9 @@ BEGIN {
     may["rendezvous"] = "core topology/net " transports " " rendezvous
     may["commsched/sched"] = "core rendezvous/op"
     may["commsched/profile"] = "core topology/base"
-    may["commsched/coll"] = "core rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
-    may["commsched/progress"] = "core topology/place " rendezvous
-    may["commsched/context"] = "core topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/coll commsched/progress"
+    may["commsched/coll"] = "core commsched/profile rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
+    may["commsched/progress"] = "core topology/place " rendezvous " commsched/profile"
+    may["commsched/context"] = "core topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/profile commsched/coll commsched/progress"
     topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw topology"
     may["pipeline/base"] = ""
     may["pipeline/program"] = "pipeline/base"

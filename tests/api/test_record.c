@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TRYST_PROFILE: a program of several ranks with planted computation, and the profile
+ * that each rank writes of it. */
+#include "support/unit.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <tryst/coll.h>
+#include <tryst/profile.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { LAYERS = 4, STEPS = 6, COUNT = 20000, BACKWARD_MS = 12, FORWARD_MS = 9 };
+enum { LINES_MAX = 8, PATH_BYTES = 128 };
+
+/* In memory that all ranks share. */
+struct shared {
+    _Atomic(uint32_t) lines;
+    char text[LINES_MAX][256];
+    char folder[PATH_BYTES / 2];
+};
+static struct shared *shared;
+
+/* ---- a program --------------------------------------------------------------------- */
+
+static char layer_names[LAYERS][16];
+
+struct program {
+    struct harness_rank *rank;
+    float *gradients[LAYERS];
+    tryst_op *ops[LAYERS];
+    tryst_step *step;
+    uint64_t begin_ns, waited_ns;
+    double seconds[STEPS]; /* the computation of each period */
+};
+
+static void submit(struct program *program, int layer)
+{
+    float *data = program->gradients[layer];
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = data,
+                           .count = COUNT,
+                           .dtype = TRYST_DTYPE_F32};
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)layer;
+    CHECK_STATUS(tryst_allreduce(program->step, layer_names[layer], NULL, &tensor,
+                                 TRYST_REDUCE_SUM, NULL, &program->ops[layer]),
+                 TRYST_OK);
+}
+
+static void use(struct program *program, int layer)
+{
+    uint64_t begin_ns = harness_now_ns();
+    harness_end(program->ops[layer], TRYST_OK);
+    program->waited_ns += harness_now_ns() - begin_ns;
+    for (int i = 0; i < COUNT; i++)
+        CHECK(program->gradients[layer][i] == (float)(layer * program->rank->size));
+}
+
+/* One step: the backward pass of all layers but the last one, the forward pass, and the
+ * backward pass of the last layer. */
+static void step_run(struct program *program, int number)
+{
+    tryst_step *before = program->step;
+    uint64_t now_ns;
+    program->step = harness_step(program->rank, (uint64_t)number + 1);
+    if (before)
+        harness_step_close(before);
+    now_ns = harness_now_ns();
+    if (number > 0)
+        program->seconds[number - 1] =
+            (double)(now_ns - program->begin_ns - program->waited_ns) * 1e-9;
+    program->begin_ns = now_ns;
+    program->waited_ns = 0;
+    for (int layer = LAYERS - 1; layer >= 0; layer--) {
+        submit(program, layer);
+        harness_sleep_ms(layer ? BACKWARD_MS : 0);
+    }
+    for (int layer = 0; layer < LAYERS; layer++) {
+        use(program, layer);
+        harness_sleep_ms(FORWARD_MS);
+    }
+    harness_sleep_ms(BACKWARD_MS);
+}
+
+static void program_run(struct program *program, int steps)
+{
+    for (int layer = 0; layer < LAYERS; layer++)
+        CHECK(program->gradients[layer] = malloc(COUNT * sizeof(float)));
+    for (int number = 0; number < steps; number++)
+        step_run(program, number);
+    harness_step_close(program->step);
+    for (int layer = 0; layer < LAYERS; layer++)
+        free(program->gradients[layer]);
+}
+
+/* ---- the profile ------------------------------------------------------------------- */
+
+static tryst_profile_node node_of(const tryst_profile *profile, uint32_t index)
+{
+    tryst_profile_node node = {.struct_size = sizeof node};
+    CHECK_STATUS(tryst_profile_node_get(profile, index, &node), TRYST_OK);
+    return node;
+}
+
+static uint32_t find(const tryst_profile *profile, const char *name)
+{
+    for (uint32_t i = 0; i < tryst_profile_nodes(profile); i++)
+        if (strcmp(node_of(profile, i).name, name) == 0)
+            return i;
+    harness_fail(__FILE__, __LINE__, "the profile has no node \"%s\"", name);
+}
+
+/* True if `index` comes after `before`, perhaps by way of others. */
+static bool is_after(const tryst_profile *profile, uint32_t index, uint32_t before)
+{
+    tryst_profile_node node = node_of(profile, index);
+    for (uint32_t i = 0; i < node.after_count; i++)
+        if (node.after[i] == before || is_after(profile, node.after[i], before))
+            return true;
+    return false;
+}
+
+/* Return the action that comes after an operation. */
+static uint32_t user_of(const tryst_profile *profile, uint32_t op)
+{
+    for (uint32_t i = 0; i < tryst_profile_nodes(profile); i++) {
+        tryst_profile_node node = node_of(profile, i);
+        for (uint32_t a = 0; a < node.after_count; a++)
+            if (node.after[a] == op)
+                return i;
+    }
+    harness_fail(__FILE__, __LINE__, "no action uses \"%s\"", node_of(profile, op).name);
+}
+
+static void layers_check(const tryst_profile *profile)
+{
+    for (int layer = 0; layer < LAYERS; layer++) {
+        uint32_t index = find(profile, layer_names[layer]);
+        tryst_profile_node node = node_of(profile, index);
+        uint32_t user = user_of(profile, index);
+        CHECK(node.is_operation);
+        CHECK_EQ(node.bytes, COUNT * sizeof(float));
+        CHECK(node.ready_s >= 0 && node.first_slice_s >= node.ready_s);
+        CHECK(node.done_s >= node.first_slice_s && node.first_use_s >= node.done_s);
+        double seconds = node_of(profile, user).seconds;
+        double least = (FORWARD_MS + (layer == LAYERS - 1 ? BACKWARD_MS : 0)) * 1e-3;
+        CHECK(seconds >= least && seconds < least + 0.5);
+        CHECK_EQ(node.after_count, layer < LAYERS - 1);
+        if (layer < LAYERS - 1) {
+            CHECK(node_of(profile, node.after[0]).seconds >= BACKWARD_MS * 1e-3);
+            CHECK(is_after(profile, node.after[0], find(profile, layer_names[layer])) ==
+                  false);
+        }
+        if (layer > 0)
+            CHECK(is_after(profile, user,
+                           user_of(profile, find(profile, layer_names[layer - 1]))));
+    }
+}
+
+static double replay(tryst_profile *profile)
+{
+    tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1e15};
+    tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
+    CHECK_STATUS(tryst_profile_replay(profile, &params, &replayed), TRYST_OK);
+    return replayed.seconds;
+}
+
+/* The replay without communication takes the computation of the recorded step, which is
+ * one of the last three, within 1 %. */
+static void replay_check(tryst_profile *profile, const struct program *program)
+{
+    double seconds = replay(profile), nearest = 1;
+    for (int i = STEPS - 4; i < STEPS - 1; i++) {
+        double error = fabs(seconds - program->seconds[i]) / program->seconds[i];
+        nearest = error < nearest ? error : nearest;
+    }
+    if (nearest > 0.01)
+        harness_fail(__FILE__, __LINE__, "the replay takes %.6f s, not %.6f, %.6f, %.6f",
+                     seconds, program->seconds[STEPS - 4], program->seconds[STEPS - 3],
+                     program->seconds[STEPS - 2]);
+}
+
+static void path_of(const struct harness_rank *rank, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s/step.%d.json", shared->folder, rank->rank);
+}
+
+static void training_main(struct harness_rank *rank)
+{
+    struct program program = {.rank = rank};
+    char path[PATH_BYTES];
+    tryst_profile *profile;
+    harness_open(rank);
+    program_run(&program, STEPS);
+    harness_close(rank);
+    path_of(rank, path);
+    if (tryst_profile_load(path, &profile) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+    layers_check(profile);
+    replay_check(profile, &program);
+    tryst_profile_close(profile);
+    CHECK(unlink(path) == 0);
+}
+
+/* ---- runs -------------------------------------------------------------------------- */
+
+static void log_keep(void *arg, tryst_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    uint32_t index = atomic_fetch_add(&shared->lines, 1);
+    if (index < LINES_MAX)
+        snprintf(shared->text[index], sizeof shared->text[index], "%s", line);
+}
+
+static int run(const char *form, void (*main)(struct harness_rank *rank))
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", shared->folder, form);
+    const char *config[] = {"profile", path, NULL};
+    atomic_store(&shared->lines, 0);
+    return harness_run(&(struct harness_params){.size = 2,
+                                                .main = main,
+                                                .config = config,
+                                                .timeout_s = 60,
+                                                .no_group = true,
+                                                .log_fn = log_keep});
+}
+
+static void line_check(const char *text)
+{
+    for (uint32_t i = 0; i < atomic_load(&shared->lines) && i < LINES_MAX; i++)
+        if (strstr(shared->text[i], text))
+            return;
+    fail_msg("no line has \"%s\" (%u lines; the first: %s)", text,
+             atomic_load(&shared->lines), shared->text[0]);
+}
+
+static void training(void **state)
+{
+    (void)state;
+    assert_int_equal(run("step.%r.json", training_main), 0);
+    assert_int_equal(atomic_load(&shared->lines), 0);
+}
+
+static void short_main(struct harness_rank *rank)
+{
+    struct program program = {.rank = rank};
+    harness_open(rank);
+    program_run(&program, 2);
+    harness_close(rank);
+}
+
+/* A handle that outlives the context can be tested, also where that is its first use. */
+static void handle_main(struct harness_rank *rank)
+{
+    float data = 1;
+    tryst_op *ops[2], *close;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = &data,
+                           .count = 1,
+                           .dtype = TRYST_DTYPE_F32};
+    harness_open(rank);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(
+            tryst_allreduce(step, "a", NULL, &tensor, TRYST_REDUCE_MAX, NULL, &ops[i]),
+            TRYST_OK);
+        while (i == 0 && tryst_op_test(ops[0]) == TRYST_IN_PROGRESS)
+            tryst_progress(rank->ctx);
+    }
+    CHECK_STATUS(tryst_step_close(step, &close), TRYST_OK);
+    harness_close(rank);
+    CHECK_STATUS(tryst_op_test(ops[0]), TRYST_OK);
+    CHECK(tryst_op_test(ops[1]) != TRYST_IN_PROGRESS);
+    CHECK(tryst_op_test(close) != TRYST_IN_PROGRESS);
+    tryst_op_release(ops[0]);
+    tryst_op_release(ops[1]);
+    tryst_op_release(close);
+}
+
+static void handles(void **state)
+{
+    (void)state;
+    assert_int_equal(run("one", handle_main), 0);
+}
+
+static void one_step_main(struct harness_rank *rank)
+{
+    struct program program = {.rank = rank};
+    harness_open(rank);
+    program_run(&program, 1);
+    harness_close(rank);
+}
+
+/* Without %r rank 0 alone writes. */
+static void one_file(void **state)
+{
+    char path[PATH_BYTES];
+    (void)state;
+    assert_int_equal(run("one.json", short_main), 0);
+    assert_int_equal(atomic_load(&shared->lines), 0);
+    snprintf(path, sizeof path, "%s/one.json", shared->folder);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Neither a file that cannot be written nor a program without a whole step is an error.
+ */
+static void warnings(void **state)
+{
+    (void)state;
+    assert_int_equal(run("no/folder/%r", short_main), 0);
+    line_check("/no/folder/0: No such file or directory; set TRYST_PROFILE");
+    line_check("/no/folder/1: No such file or directory; set TRYST_PROFILE");
+    assert_int_equal(atomic_load(&shared->lines), 2);
+    assert_int_equal(run("one", one_step_main), 0);
+    line_check("no whole step was recorded");
+    assert_int_equal(atomic_load(&shared->lines), 1);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    for (int layer = 0; layer < LAYERS; layer++)
+        snprintf(layer_names[layer], sizeof layer_names[layer], "gradient %d", layer);
+    shared = harness_share(sizeof *shared);
+    snprintf(shared->folder, sizeof shared->folder, "/tmp/tryst-record-XXXXXX");
+    return mkdtemp(shared->folder) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    int failed = rmdir(shared->folder);
+    harness_unshare(shared, sizeof *shared);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(training, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(warnings, setup, teardown),
+        cmocka_unit_test_setup_teardown(handles, setup, teardown),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}

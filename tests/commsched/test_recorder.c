@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recorder of steps on a fake clock: graphs, durations, the choice of a period, and
+ * bounds. */
+#include "support/unit.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "commsched/profile/profile.h"
+#include "commsched/profile/recorder.h"
+#include "core/memory/alloc.h"
+#include "tryst/profile.h"
+#include "tryst/topo.h"
+#include "tryst/tryst.h"
+
+static uint64_t now_ns;
+
+static uint64_t fake_now_ns(void *arg)
+{
+    (void)arg;
+    return now_ns;
+}
+static const struct clock fake = {.now_ns = fake_now_ns};
+
+static struct recorder *recorder;
+static uint64_t step;
+
+static void compute(unsigned ms)
+{
+    now_ns += ms * NS_PER_MS;
+}
+
+static uint64_t submit(const char *name, uint64_t bytes)
+{
+    return recorder_submit(
+        recorder, &(struct recorder_submission){.name = recorder_name(recorder, name),
+                                                .step = step,
+                                                .bytes = bytes});
+}
+
+/* Wait for an operation, which ends after `ms`. */
+static void await(uint64_t op, unsigned ms)
+{
+    recorder_wait_begin(recorder);
+    compute(ms);
+    recorder_done(recorder, op, 0, now_ns);
+    recorder_wait_end(recorder);
+    recorder_use(recorder, op, false);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    now_ns = NS_PER_S;
+    step = 0;
+    recorder = recorder_open(&fake);
+    return recorder ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    recorder_close(recorder);
+    return 0;
+}
+
+static tryst_profile *recorded(void)
+{
+    struct err err = ERR_INIT;
+    tryst_profile *profile;
+    if (recorder_profile(recorder, &err, &profile) != TRYST_OK)
+        fail_msg("%s", err.text);
+    return profile;
+}
+
+static void near(double value, double wanted)
+{
+    if (fabs(value - wanted) > 1e-9)
+        fail_msg("%.17g is not %.17g", value, wanted);
+}
+
+/* Check a node; `after` has the names that it comes after, separated by commas. */
+static void check(const tryst_profile *profile, uint32_t index, const char *name,
+                  double amount, const char *after)
+{
+    char text[256] = "";
+    tryst_profile_node node = {.struct_size = sizeof node}, before = node;
+    assert_int_equal(tryst_profile_node_get(profile, index, &node), TRYST_OK);
+    assert_string_equal(node.name, name);
+    near(node.is_operation ? (double)node.bytes : node.seconds, amount);
+    for (uint32_t i = 0; i < node.after_count; i++) {
+        assert_int_equal(tryst_profile_node_get(profile, node.after[i], &before),
+                         TRYST_OK);
+        strcat(text, i ? "," : "");
+        strcat(text, before.name);
+    }
+    assert_string_equal(text, after);
+}
+
+static double period(tryst_profile *profile)
+{
+    tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1e18};
+    tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
+    assert_int_equal(tryst_profile_replay(profile, &params, &replayed), TRYST_OK);
+    return replayed.seconds;
+}
+
+/* A step of data-parallel training with two layers: backward of layer 0, forward of layer
+ * 0 and 1, backward of layer 1, which begins the next step. */
+static void train(unsigned extra_ms)
+{
+    step++;
+    uint64_t g1 = submit("gradient 1", 4000);
+    compute(10);
+    uint64_t g0 = submit("gradient 0", 8000);
+    await(g0, 5);
+    compute(6);
+    await(g1, 3);
+    compute(7);
+    compute(20 + extra_ms);
+}
+
+static void data_parallel(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        train(0);
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 5);
+    check(profile, 0, "gradient 1", 4000, "");
+    check(profile, 1, "thread 0;action 0", 0.010, "");
+    check(profile, 2, "gradient 0", 8000, "thread 0;action 0");
+    check(profile, 3, "thread 0;action 1", 0.006, "thread 0;action 0,gradient 0");
+    check(profile, 4, "thread 0;action 2", 0.027, "thread 0;action 1,gradient 1");
+    near(period(profile), 0.043);
+    tryst_profile_node node = {.struct_size = sizeof node};
+    assert_int_equal(tryst_profile_node_get(profile, 2, &node), TRYST_OK);
+    near(node.ready_s, 0.010);
+    near(node.first_slice_s, 0.015);
+    near(node.done_s, 0.015);
+    near(node.first_use_s, 0.015);
+    assert_true(node.matched_s < 0);
+    assert_int_equal(tryst_profile_node_get(profile, 0, &node), TRYST_OK);
+    near(node.first_use_s, 0.024);
+    tryst_profile_close(profile);
+}
+
+/* What is written loads back. */
+static void text(void **state)
+{
+    (void)state;
+    char *written, *again;
+    for (int i = 0; i < 3; i++)
+        train(0);
+    tryst_profile *profile = recorded(), *loaded;
+    assert_int_equal(tryst_profile_write(profile, &written), TRYST_OK);
+    if (tryst_profile_parse(written, strlen(written), "written", &loaded) != TRYST_OK)
+        fail_msg("%s", tryst_last_error());
+    assert_int_equal(tryst_profile_write(loaded, &again), TRYST_OK);
+    assert_string_equal(written, again);
+    tryst_text_free(written);
+    tryst_text_free(again);
+    tryst_profile_close(loaded);
+    tryst_profile_close(profile);
+}
+
+/* Steps of 43, 47, 45 ms follow one of 343: the median of the last three counts. */
+static void median(void **state)
+{
+    (void)state;
+    train(300);
+    train(0);
+    train(4);
+    train(2);
+    train(0);
+    tryst_profile *profile = recorded();
+    near(period(profile), 0.045);
+    tryst_profile_close(profile);
+}
+
+/* A step with other operations, for instance an evaluation, does not count. */
+static void other_step(void **state)
+{
+    (void)state;
+    train(0);
+    train(5);
+    train(0);
+    step++;
+    await(submit("metric", 8), 1);
+    train(0);
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 5);
+    near(period(profile), 0.043);
+    tryst_profile_close(profile);
+}
+
+/* Equal names are numbered. Operations that are submitted together come after one action.
+ * An operation that is submitted after a use comes after that use. */
+static void names_and_uses(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        step++;
+        uint64_t a = submit("a", 1), b = submit("a", 2);
+        compute(1);
+        submit("a", 3);
+        await(a, 0);
+        await(b, 0);
+        submit("last", 4);
+        compute(2);
+    }
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 7);
+    check(profile, 0, "a", 1, "");
+    check(profile, 1, "a;2", 2, "");
+    check(profile, 2, "thread 0;action 0", 0.001, "");
+    check(profile, 3, "a;3", 3, "thread 0;action 0");
+    check(profile, 4, "thread 0;action 1", 0, "thread 0;action 0,a;2,a");
+    check(profile, 5, "last", 4, "thread 0;action 1");
+    check(profile, 6, "thread 0;action 2", 0.002, "thread 0;action 1");
+    tryst_profile_close(profile);
+}
+
+static void *callback_thread(void *arg)
+{
+    recorder_use(recorder, *(uint64_t *)arg, true);
+    return NULL;
+}
+
+/* A callback uses its operation, on behalf of the thread that submitted it, and may
+ * submit others. A wait for the close of the step uses the rest. */
+static void callbacks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        step++;
+        uint64_t first = submit("first", 1);
+        compute(1);
+        recorder_wait_begin(recorder);
+        compute(9);
+        assert_int_equal(pthread_create(&thread, NULL, callback_thread, &first), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        recorder_submit(recorder, &(struct recorder_submission){
+                                      .name = recorder_name(recorder, "chained"),
+                                      .step = step,
+                                      .bytes = 2,
+                                      .by_callback = true,
+                                      .cause = first});
+        recorder_wait_end(recorder);
+        compute(2);
+        submit("alone", 3);
+        recorder_use_step(recorder, step);
+        compute(4);
+    }
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 6);
+    check(profile, 0, "first", 1, "");
+    check(profile, 1, "thread 0;action 0", 0.001, "");
+    check(profile, 2, "chained", 2, "first");
+    check(profile, 3, "thread 0;action 1", 0.002, "thread 0;action 0,first");
+    check(profile, 4, "alone", 3, "thread 0;action 1");
+    tryst_profile_node node = {.struct_size = sizeof node};
+    assert_int_equal(tryst_profile_node_get(profile, 5, &node), TRYST_OK);
+    near(node.seconds, 0.004);
+    assert_int_equal(node.after_count, 3); /* action 1, "alone" and "chained" */
+    tryst_profile_close(profile);
+}
+
+/* ---- threads ----------------------------------------------------------------------- */
+
+static void *other_thread(void *arg)
+{
+    (void)arg;
+    compute(3);
+    await(submit("other", 5), 2);
+    compute(4);
+    await(submit("other", 6), 1);
+    return NULL;
+}
+
+/* Each thread has a chain of its own from the begin of the period on. */
+static void threads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        step++;
+        submit("own", 1);
+        assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    tryst_profile *profile = recorded();
+    check(profile, 0, "own", 1, "");
+    tryst_profile_node node = {.struct_size = sizeof node};
+    assert_int_equal(tryst_profile_node_get(profile, 1, &node), TRYST_OK);
+    near(node.seconds, 0.003);
+    assert_int_equal(tryst_profile_node_get(profile, 2, &node), TRYST_OK);
+    assert_string_equal(node.name, "other");
+    near(period(profile), 0.010); /* the first thread did not wait */
+    tryst_profile_close(profile);
+}
+
+static void *one_mark(void *arg)
+{
+    (void)arg;
+    submit("thread", 1);
+    return NULL;
+}
+
+static void refused(const char *reason)
+{
+    struct err err = ERR_INIT;
+    tryst_profile *profile = NULL;
+    assert_int_equal(recorder_profile(recorder, &err, &profile), TRYST_E_INVALID);
+    if (!strstr(err.text, reason))
+        fail_msg("\"%s\" has no \"%s\"", err.text, reason);
+}
+
+static void too_many_threads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 80; i++) {
+        pthread_t thread;
+        step++;
+        assert_int_equal(pthread_create(&thread, NULL, one_mark, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    refused("threads");
+}
+
+/* ---- bounds ------------------------------------------------------------------------ */
+
+static void nothing(void **state)
+{
+    (void)state;
+    refused("no whole step");
+    train(0);
+    refused("no whole step");
+    train(0);
+    tryst_profile_close(recorded());
+    recorder_reset(recorder);
+    refused("no whole step");
+    step = 0;
+    train(0);
+    train(0);
+    tryst_profile_close(recorded());
+}
+
+/* Too many operations in a step: it is not recorded, and memory stays bounded. A later
+ * step is. */
+static void bounded(void **state)
+{
+    (void)state;
+    uint64_t before = alloc_live_bytes();
+    for (int s = 0; s < 6; s++) {
+        step++;
+        for (int i = 0; i < 100000; i++) {
+            recorder_use(recorder, submit("many", 1), false);
+            now_ns++;
+        }
+    }
+    refused("no whole step");
+    assert_true(alloc_live_bytes() - before < (UINT64_C(40) << 20));
+    train(0);
+    train(0);
+    tryst_profile_close(recorded());
+}
+
+/* An operation of a period that is not kept any more is ignored. */
+static void late(void **state)
+{
+    (void)state;
+    step++;
+    uint64_t old = submit("old", 1);
+    for (int i = 0; i < 10; i++) {
+        train(0);
+        recorder_use(recorder, old, false);
+        recorder_done(recorder, old, 0, 0);
+    }
+    recorder_use(recorder, 0, false);
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 5);
+    tryst_profile_close(profile);
+}
+
+/* Record two steps with a recorder of their own. */
+static tryst_status attempt(void)
+{
+    struct err err = ERR_INIT;
+    tryst_profile *profile;
+    struct recorder *outer = recorder;
+    step = 0;
+    recorder = recorder_open(&fake);
+    tryst_status status = recorder ? TRYST_OK : TRYST_E_NOMEM;
+    if (recorder) {
+        train(0);
+        train(0);
+        status = recorder_profile(recorder, &err, &profile);
+        if (status == TRYST_OK)
+            tryst_profile_close(profile);
+        recorder_close(recorder);
+    }
+    recorder = outer;
+    return status;
+}
+
+/* Each allocation fails once. In the first step, and for the profile, none may; in the
+ * second one, which is not whole, a failure changes nothing. */
+static void allocations(void **state)
+{
+    (void)state;
+    uint64_t before = alloc_live_count();
+    int failures = 0, successes = 0;
+    bool came_to_pass = true;
+    for (uint64_t nth = 1; came_to_pass; nth++) {
+        alloc_fail_at(nth);
+        tryst_status status = attempt();
+        came_to_pass = alloc_fail_off();
+        assert_true(status == TRYST_OK || status == TRYST_E_NOMEM ||
+                    status == TRYST_E_INVALID);
+        failures += status != TRYST_OK;
+        successes += status == TRYST_OK;
+        assert_int_equal(alloc_live_count(), before);
+    }
+    assert_true(failures > 10);
+    assert_in_range(successes, 2, 6);
+}
+
+/* ---- cost -------------------------------------------------------------------------- */
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* All that is recorded of an operation takes less than 100 ns of the processor, with the
+ * machine's clock: the least of several rounds. */
+static void cost(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 50, OPS = 2000 };
+    uint64_t least = UINT64_MAX;
+    struct recorder *own = recorder_open(NULL);
+    assert_non_null(own);
+    struct recorder_submission submission = {.name = recorder_name(own, "op")};
+    for (int round = 0; round < ROUNDS; round++) {
+        submission.step++;
+        uint64_t begin = cpu_ns();
+        for (int i = 0; i < OPS; i++) {
+            uint64_t op = recorder_submit(own, &submission);
+            recorder_done(own, op, 0, recorder_now(own));
+            recorder_use(own, op, false);
+        }
+        uint64_t spent = (cpu_ns() - begin) / OPS;
+        least = spent < least ? spent : least;
+    }
+    print_message("%llu ns per operation\n", (unsigned long long)least);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_in_range(least, 0, 100);
+#endif
+    recorder_close(own);
+}
+
+int main(void)
+{
+#define RECORDER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        RECORDER_TEST(data_parallel),  RECORDER_TEST(text),
+        RECORDER_TEST(median),         RECORDER_TEST(other_step),
+        RECORDER_TEST(names_and_uses), RECORDER_TEST(callbacks),
+        RECORDER_TEST(threads),        RECORDER_TEST(too_many_threads),
+        RECORDER_TEST(nothing),        RECORDER_TEST(bounded),
+        RECORDER_TEST(late),           RECORDER_TEST(allocations),
+        RECORDER_TEST(cost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
