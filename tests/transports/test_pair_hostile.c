@@ -234,6 +234,38 @@ static int sparse_make(uint64_t bytes)
     return fd;
 }
 
+/* Receives that have waited for their region are read in the order of urgency, also with
+ * receives from another region that came before. */
+static void test_region_late(void **state)
+{
+    enum { BYTES = 1 << 20, RECEIVES = 3 };
+    static const uint64_t ranks[RECEIVES] = {7, 5, 3};
+    static const unsigned order[RECEIVES] = {2, 1, 0};
+    static uint8_t data[RECEIVES][BYTES];
+    static struct test_bulk recv[RECEIVES];
+    struct fixture *f = *state;
+    announce(f, SHM_REGION, 6, BYTES, sparse_make(BYTES));
+    for (unsigned i = 0; i < RECEIVES; i++) {
+        struct pair_offer offer = {.tag = i,
+                                   .slot = i,
+                                   .mech = PAIR_MECH_MAP,
+                                   .region = i == 0 ? 6 : 5,
+                                   .rank = ranks[i],
+                                   .bytes = BYTES};
+        test_bulk_init(&recv[i], i, data[i], BYTES, NULL);
+        recv[i].bulk.urgency.rank = 9;
+        assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv[i].bulk), TRYST_OK);
+        put(f, PAIR_OFFER, &offer, sizeof offer);
+    }
+    nodes_settle(&f->a, NULL, 3); /* each pass tries one receive */
+    region_announce(f, BYTES, sparse_make(BYTES));
+    for (unsigned i = 0; i < RECEIVES; i++) {
+        assert_true(nodes_until(&f->a, NULL, &recv[order[i]].done, 5000));
+        for (unsigned later = i + 1; later < RECEIVES; later++)
+            assert_false(recv[order[later]].done);
+    }
+}
+
 static uint64_t machine_bytes(void)
 {
     struct sysinfo info;
@@ -627,6 +659,7 @@ int main(void)
         TEST(test_offer_address),
         TEST(test_offer_outside_region),
         TEST(test_region_unsealed),
+        TEST(test_region_late),
         TEST(test_region_huge),
         TEST(test_regions_huge),
         TEST(test_region_wraps),

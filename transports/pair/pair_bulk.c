@@ -263,6 +263,13 @@ int pair_reads_advance(struct pair_rail *rail)
     return 1;
 }
 
+void pair_reads_resume(struct pair_ep *ep)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&ep->waiting)))
+        read_queue(pair_ep_rail(ep), pair_bulk_of(node));
+}
+
 /* --- copies through the ring: receiving --- */
 
 /* Copy the payload, from byte `skip` on, as the next piece of `incoming`. */

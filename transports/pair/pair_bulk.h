@@ -24,4 +24,9 @@ void pair_bulk_end(struct pair_ep *ep, tryst_status status);
 /** Read one piece of the most urgent receive. */
 int pair_reads_advance(struct pair_rail *rail);
 
+/* --- for shm --- */
+
+/** Queue the receives in ep->waiting, by urgency: a region of the peer has come. */
+void pair_reads_resume(struct pair_ep *ep);
+
 #endif

@@ -30,6 +30,7 @@
 #include "shm_copy.h"
 #include "shm_region.h"
 #include "transports/memory/memfd.h"
+#include "transports/pair/pair_bulk.h"
 
 static_assert(sizeof(struct memory_ipc) == sizeof(((struct shm_message *)0)->text),
               "a handle fits into a message");
@@ -249,7 +250,7 @@ void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int
     ep->mapped_bytes += mapped->base ? mapped->bytes : 0;
     list_push_front(&ep->regions, &mapped->node);
     ep->regions_count++;
-    list_append(&pair_ep_rail(&ep->pair)->reads, &ep->pair.waiting);
+    pair_reads_resume(&ep->pair);
 }
 
 static void mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
