@@ -11,6 +11,7 @@
  */
 #include "rendezvous/rendezvous.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -153,11 +154,15 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     gates_open(&rdv->gates);
     stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
                config_bytes(rdv->config, CONFIG_STAGE_BYTES));
-    if (status != TRYST_OK || pools_open(rdv) != TRYST_OK ||
-        random_secret(&start, sizeof start) != TRYST_OK) {
+    if (status != TRYST_OK || pools_open(rdv) != TRYST_OK) {
         rendezvous_close(rdv);
         return err_set(err, TRYST_E_NOMEM,
                        "cannot open the context's pools: out of memory");
+    }
+    if (random_secret(&start, sizeof start) != TRYST_OK) {
+        err_set(err, TRYST_E_SYSTEM, "cannot get random bytes: %s", err_reason(errno));
+        rendezvous_close(rdv);
+        return TRYST_E_SYSTEM;
     }
     rdv->id_next = 1 + (start & (rdv->id_mask >> 1));
     rdv->ids_clear_end = rdv->id_mask + 1;

@@ -50,7 +50,6 @@ static uint64_t host_config_number(const struct tryst_host *host, const char *na
 static uint64_t host_random_u64(void)
 {
     uint64_t number = 0;
-    /* without random bytes the ids are at least distinct, though no longer secret */
     if (random_secret(&number, sizeof number) != TRYST_OK)
         number = clock_monotonic_ns();
     return number;
@@ -97,6 +96,7 @@ void module_host_init(struct tryst_host *host, const struct config *config,
         .poller_remove = poller_remove,
         .mem_handle = host_mem_handle,
         .random_u64 = host_random_u64,
+        .random_secret = random_secret,
         .descriptors_left = descriptors_left,
     };
 }

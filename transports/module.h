@@ -52,9 +52,12 @@ struct tryst_host {
      *  the rail needs none. Returns the status of the rail's mem_register.
      *  Domain: progress. */
     tryst_status (*mem_handle)(struct tryst_mem *mem, struct rail *rail, void **handle_p);
-    /** Draw a random number, which the peer cannot guess. (Where the kernel gives no
-     *  random bytes, the number is the clock's, which can be guessed.) */
+    /** Draw a number that spreads choices, such as the first port to try. Not a secret:
+     *  where the kernel gives no random bytes, the number is the clock's. */
     uint64_t (*random_u64)(void);
+    /** Fill `secret_p` with unpredictable bytes. TRYST_OK, or TRYST_E_SYSTEM with
+     *  errno: the kernel gives no random bytes. */
+    tryst_status (*random_secret)(void *secret_p, size_t bytes);
     /** True if this process can open `count` more descriptors now (128 at most). For
      *  libraries that abort the process where they find none. */
     bool (*descriptors_left)(unsigned count);

@@ -251,7 +251,8 @@ struct transport_ops {
      *  then sleeps at most 1 ms at a time). */
     tryst_status (*arm)(struct rail *rail);
 
-    /** Begin to connect. TRYST_OK, TRYST_E_NOMEM, TRYST_E_UNREACHABLE. */
+    /** Begin to connect. TRYST_OK, TRYST_E_NOMEM, TRYST_E_UNREACHABLE, TRYST_E_SYSTEM
+     *  (logged). */
     tryst_status (*ep_open)(struct rail *rail, const struct ep_params *params,
                             struct endpoint **ep_p);
     /** Take a connect message from the peer's endpoint. The transport owns `fd` from here

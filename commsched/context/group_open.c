@@ -63,8 +63,8 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
                  "/job:worker/replica:0/task:%d", rank);
     tryst_status status = random_secret(&entry->incarnation, sizeof entry->incarnation);
     if (status != TRYST_OK)
-        return err_set(err, status,
-                       "cannot open a group: cannot draw a random incarnation");
+        return err_set(err, status, "cannot open a group: cannot get random bytes: %s",
+                       err_reason(errno));
     status = rank_key_make(secret_p, entry->key);
     if (status != TRYST_OK)
         return err_set(err, status, "cannot open a group: cannot draw a rank's key");
@@ -91,6 +91,16 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
     return TRYST_OK;
 }
 
+/* Draw the cookie of a group of one rank, which has no bootstrap. */
+static tryst_status cookie_draw(uint8_t cookie_p[RANK_COOKIE_BYTES], struct err *err)
+{
+    tryst_status status = random_secret(cookie_p, RANK_COOKIE_BYTES);
+    if (status != TRYST_OK)
+        err_set(err, status, "cannot open a group: cannot get random bytes: %s",
+                err_reason(errno));
+    return status;
+}
+
 /* Gather all ranks' announcements, and fill in the group's roster, cookie and plan. */
 static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *params,
                                  struct bootstrap_params *bootstrap_params,
@@ -114,7 +124,7 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     if (status == TRYST_OK && bootstrap)
         memcpy(group->cookie, bootstrap_cookie(bootstrap), sizeof group->cookie);
     else if (status == TRYST_OK)
-        status = random_secret(group->cookie, sizeof group->cookie);
+        status = cookie_draw(group->cookie, err);
     if (status == TRYST_OK && bootstrap) {
         status = group_plan_open(bootstrap, bootstrap_params, &group->roster, ctx->config,
                                  err, &group->plan);

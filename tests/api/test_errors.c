@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -832,6 +833,32 @@ static void test_memory_covers(void **state)
     run_two(cover_main, NULL);
 }
 
+/* ---- no random bytes --------------------------------------------------------------- */
+
+static bool random_fails;
+
+/* In place of libc's function, for the library too. */
+__attribute__((visibility("default"))) ssize_t getrandom(void *buffer, size_t bytes,
+                                                         unsigned flags)
+{
+    if (!random_fails)
+        return syscall(SYS_getrandom, buffer, bytes, flags);
+    errno = ENOSYS;
+    return -1;
+}
+
+static void test_no_random(void **state)
+{
+    tryst_ctx *ctx = NULL;
+    random_fails = true;
+    tryst_status status = tryst_open(NULL, &ctx);
+    random_fails = false;
+    assert_int_equal(status, TRYST_E_SYSTEM);
+    assert_null(ctx);
+    assert_non_null(strstr(tryst_last_error(), "random bytes"));
+    assert_non_null(strstr(tryst_last_error(), strerror(ENOSYS)));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -854,6 +881,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_covers),
+        cmocka_unit_test(test_no_random),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

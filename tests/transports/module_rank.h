@@ -13,6 +13,7 @@
 #include "transports/module_load.h"
 #include "transports/transport.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -166,6 +167,24 @@ static inline tryst_status rank_ep_open(struct module_rank *rank, int me, int li
                                .cookie = cookie};
     rank->link = link;
     return rank->rail->ops->ep_open(rank->rail, &params, &rank->ep);
+}
+
+static inline tryst_status rank_no_random(void *secret_p, size_t bytes)
+{
+    (void)secret_p;
+    (void)bytes;
+    errno = ENOSYS;
+    return TRYST_E_SYSTEM;
+}
+
+/** Refuse the rank's rail random bytes for the id of an endpoint. True if no endpoint is
+ *  opened, and the reason is logged. */
+static inline bool rank_needs_secret(struct module_rank *rank)
+{
+    rank->host.random_secret = rank_no_random;
+    return rank_ep_open(rank, 0, -1, 5) == TRYST_E_SYSTEM && !rank->ep &&
+           strstr(rank->log_text, "no random bytes for the secret") &&
+           strstr(rank->log_text, strerror(ENOSYS));
 }
 
 /** Run one turn: the link, then the fabric. Return the number of the fabric's events. */

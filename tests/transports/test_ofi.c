@@ -216,6 +216,18 @@ static void loopback(void **state)
     rank_stop(&ranks[0]);
 }
 
+/* Without random bytes there is no id for an endpoint, and so no endpoint. */
+static void no_secret_no_endpoint(void **state)
+{
+    (void)state;
+    assert_int_equal(rank_start(&ranks[0]), TRYST_OK);
+    assert_int_equal(
+        rank_rail_open_at(&ranks[0], "lo", (const struct sockaddr *)&loopback4, true),
+        TRYST_OK);
+    assert_true(rank_needs_secret(&ranks[0]));
+    rank_stop(&ranks[0]);
+}
+
 static void wrong_cookie_is_dropped(void **state)
 {
     uint64_t until = clock_monotonic_ns() + 200 * NS_PER_MS;
@@ -487,6 +499,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(over_ipv6),
         cmocka_unit_test(port_range),
         cmocka_unit_test(loopback),
+        cmocka_unit_test(no_secret_no_endpoint),
         cmocka_unit_test(wrong_cookie_is_dropped),
         cmocka_unit_test(bad_connect_messages),
         cmocka_unit_test(stopped_peer),

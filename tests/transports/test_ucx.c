@@ -513,6 +513,17 @@ static void loopback(void **state)
     rank_stop(&rank);
 }
 
+/* Without random bytes there is no secret for a pair, and so no endpoint. */
+static void no_secret_no_endpoint(void **state)
+{
+    static struct module_rank rank;
+    (void)state;
+    assert_int_equal(rank_start(&rank), TRYST_OK);
+    assert_int_equal(rank_rail_open(&rank, "lo", true), TRYST_OK);
+    assert_true(rank_needs_secret(&rank));
+    rank_stop(&rank);
+}
+
 /* ---- sleeping ---- */
 
 static int rank_sleep(struct module_rank *rank, int timeout_ms)
@@ -876,6 +887,7 @@ int main(void)
         cmocka_unit_test(wrong_cookie_is_dropped),
         cmocka_unit_test(bad_connect_messages),
         cmocka_unit_test(loopback),
+        cmocka_unit_test(no_secret_no_endpoint),
         cmocka_unit_test(cycles_leave_nothing),
         cmocka_unit_test(killed_in_bulk),
         cmocka_unit_test(tcp_settings_take_effect),

@@ -7,7 +7,8 @@
  *  lookup is one access, and an id that was never given, or has ended, finds nothing.
  *  Compiled into each module.
  *  Invariant: the table is at most half full until it has its greatest size. Slots are
- *  taken in turn, so a freed slot is reused late.
+ *  taken in turn, so a freed slot is reused late. The random bits are a secret of the
+ *  pair: without random bytes no id is given.
  */
 #ifndef TRYST_TRANSPORTS_FABRIC_EP_TABLE_H
 #define TRYST_TRANSPORTS_FABRIC_EP_TABLE_H
@@ -78,12 +79,15 @@ static inline tryst_status ep_table_grow(struct ep_table *table,
     return TRYST_OK;
 }
 
-/** Add `ep` and give it an id. TRYST_OK, TRYST_E_NOMEM (out of memory, or there are
- *  `most` endpoints). */
+/** Add `ep` and give it an id. TRYST_OK, TRYST_E_SYSTEM (errno: there are no random
+ *  bytes), TRYST_E_NOMEM (out of memory, or there are `most` endpoints). */
 static inline tryst_status ep_table_add(struct ep_table *table,
                                         const struct tryst_host *host, void *ep,
                                         uint64_t *id_p)
 {
+    uint64_t secret;
+    if (host->random_secret(&secret, sizeof secret) != TRYST_OK)
+        return TRYST_E_SYSTEM;
     if (ep_table_grow(table, host) != TRYST_OK)
         return TRYST_E_NOMEM;
     uint32_t slot = table->next % table->count;
@@ -91,7 +95,7 @@ static inline tryst_status ep_table_add(struct ep_table *table,
         slot = (slot + 1) % table->count;
     table->next = slot + 1;
     table->used++;
-    *id_p = (host->random_u64() & ~(uint64_t)0xffff) | slot;
+    *id_p = (secret & ~(uint64_t)0xffff) | slot;
     table->slots[slot] = (struct ep_table_slot){*id_p, ep};
     return TRYST_OK;
 }

@@ -9,6 +9,7 @@
 #include "fabric_base.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,21 +92,28 @@ void fabric_rail_log(const struct fabric_rail *rail, tryst_log_level level,
 
 /* ---- endpoints ---- */
 
-void *fabric_ep_new(struct fabric_rail *rail, const struct ep_params *params,
-                    size_t bytes)
+tryst_status fabric_ep_new(struct fabric_rail *rail, const struct ep_params *params,
+                           size_t bytes, struct fabric_ep **ep_p)
 {
     struct fabric_ep *ep = rail->host->alloc(bytes);
     if (!ep)
-        return NULL;
+        return TRYST_E_NOMEM;
     ep->base = (struct endpoint){.rail = &rail->base, .arg = params->arg};
     ep->cookie = params->cookie;
     ep->loopback = params->loopback;
-    if (ep_table_add(&rail->table, rail->host, ep, &ep->id) != TRYST_OK) {
+    tryst_status status = ep_table_add(&rail->table, rail->host, ep, &ep->id);
+    if (status == TRYST_E_SYSTEM)
+        fabric_rail_log(rail, TRYST_LOG_WARN,
+                        "cannot connect to rank %d: no random bytes for the secret of "
+                        "the pair: %s",
+                        params->peer_rank, strerror(errno));
+    if (status != TRYST_OK) {
         rail->host->free(ep);
-        return NULL;
+        return status;
     }
     fabric_ep_due(ep, FABRIC_DUE_CONNECT);
-    return ep;
+    *ep_p = ep;
+    return TRYST_OK;
 }
 
 void fabric_ep_free(struct fabric_ep *ep)

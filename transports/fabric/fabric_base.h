@@ -133,10 +133,10 @@ static inline struct fabric_rail *fabric_ep_rail(const struct fabric_ep *ep)
 }
 
 /** Allocate an endpoint of `bytes` bytes and fill in this part; the rest is zero. The
- *  endpoint has an id, and connecting is due. NULL: out of memory, or too many
- *  endpoints. */
-void *fabric_ep_new(struct fabric_rail *rail, const struct ep_params *params,
-                    size_t bytes);
+ *  endpoint has an id, and connecting is due. TRYST_OK, TRYST_E_NOMEM (out of memory, or
+ *  too many endpoints), TRYST_E_SYSTEM (no random bytes for the id; logged). */
+tryst_status fabric_ep_new(struct fabric_rail *rail, const struct ep_params *params,
+                           size_t bytes, struct fabric_ep **ep_p);
 /** Report `closed`, and free the endpoint. The fabric must hold nothing of it any
  *  more. */
 void fabric_ep_free(struct fabric_ep *ep);

@@ -28,9 +28,12 @@ tryst_status ofi_ep_open(struct rail *base, const struct ep_params *params,
                          struct endpoint **ep_p)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
-    struct ofi_ep *ep = fabric_ep_new(&rail->fabric, params, sizeof *ep);
-    if (!ep)
-        return TRYST_E_NOMEM;
+    struct fabric_ep *fabric;
+    tryst_status status =
+        fabric_ep_new(&rail->fabric, params, sizeof(struct ofi_ep), &fabric);
+    if (status != TRYST_OK)
+        return status;
+    struct ofi_ep *ep = (struct ofi_ep *)fabric;
     ep->initiator = params->initiator || params->loopback;
     ep->peer_messages = ep->peer_bulk = FI_ADDR_UNSPEC;
     list_init(&ep->packets);

@@ -45,12 +45,14 @@ tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
                          struct endpoint **ep_p)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    struct ucx_ep *ep;
+    struct fabric_ep *fabric;
     if (!rail->worker)
         return TRYST_E_UNREACHABLE;
-    ep = fabric_ep_new(&rail->fabric, params, sizeof *ep);
-    if (!ep)
-        return TRYST_E_NOMEM;
+    tryst_status status =
+        fabric_ep_new(&rail->fabric, params, sizeof(struct ucx_ep), &fabric);
+    if (status != TRYST_OK)
+        return status;
+    struct ucx_ep *ep = (struct ucx_ep *)fabric;
     ep->slots_free = (1u << UCX_SLOT_COUNT) - 1;
     list_init(&ep->active);
     for (int i = 0; i < UCX_SLOT_COUNT; i++)

@@ -33,9 +33,11 @@ void admit_hello(struct server *server, struct conn *conn)
     struct bootstrap_wire_greeting hello;
     struct bootstrap_wire_greeting challenge = {.magic = BOOTSTRAP_WIRE_MAGIC,
                                                 .version = BOOTSTRAP_WIRE_VERSION};
-    if (!bootstrap_greeting_decode(conn->in, &hello) ||
-        random_secret(challenge.nonce, sizeof challenge.nonce) != TRYST_OK) {
-        refused_note(server, conn, "sent no bootstrap HELLO");
+    bool is_hello = bootstrap_greeting_decode(conn->in, &hello);
+    if (!is_hello || random_secret(challenge.nonce, sizeof challenge.nonce) != TRYST_OK) {
+        refused_note(server, conn,
+                     is_hello ? "got no challenge: rank 0 has no random bytes"
+                              : "sent no bootstrap HELLO");
         conn_close(conn);
         return;
     }

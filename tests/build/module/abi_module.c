@@ -28,6 +28,9 @@ static const char *first_fault(const struct tryst_host *host)
         return "config";
     if (host->random_u64() == host->random_u64())
         return "random_u64";
+    uint64_t secret = 0;
+    if (host->random_secret(&secret, sizeof secret) != TRYST_OK || !secret)
+        return "random_secret";
     host->log(host, TRYST_LOG_WARN, "abi-test: a line from the module");
     return NULL;
 }
