@@ -13,6 +13,7 @@
 #include <cmocka.h>
 // clang-format on
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -225,6 +226,39 @@ static void no_secret_no_endpoint(void **state)
         rank_rail_open_at(&ranks[0], "lo", (const struct sockaddr *)&loopback4, true),
         TRYST_OK);
     assert_true(rank_needs_secret(&ranks[0]));
+    rank_stop(&ranks[0]);
+}
+
+static bool no_copies; /* for the module; libfabric itself copies, too */
+
+/* In place of libfabric's function. */
+struct fi_info *fi_dupinfo(const struct fi_info *info)
+    __attribute__((visibility("default")));
+
+struct fi_info *fi_dupinfo(const struct fi_info *info)
+{
+    static struct fi_info *(*real)(const struct fi_info *);
+    void *library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_NOLOAD);
+    Dl_info caller = {.dli_fname = ""};
+    if (!real && library)
+        *(void **)&real = dlsym(library, "fi_dupinfo");
+    (void)dladdr(__builtin_return_address(0), &caller);
+    bool refused = info && no_copies && strstr(caller.dli_fname, "tryst_ofi");
+    return refused || !real ? NULL : real(info);
+}
+
+/* The rail's description of the fabric cannot be copied: the rail does not open, and the
+ * log has the reason. */
+static void description_without_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(rank_start(&ranks[0]), TRYST_OK);
+    no_copies = true;
+    assert_int_equal(
+        rank_rail_open_at(&ranks[0], "lo", (const struct sockaddr *)&loopback4, true),
+        TRYST_E_NOMEM);
+    no_copies = false;
+    assert_non_null(strstr(ranks[0].log_text, "cannot open: out of memory"));
     rank_stop(&ranks[0]);
 }
 
@@ -500,6 +534,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(port_range),
         cmocka_unit_test(loopback),
         cmocka_unit_test(no_secret_no_endpoint),
+        cmocka_unit_test(description_without_memory),
         cmocka_unit_test(wrong_cookie_is_dropped),
         cmocka_unit_test(bad_connect_messages),
         cmocka_unit_test(stopped_peer),

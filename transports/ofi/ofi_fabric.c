@@ -90,6 +90,21 @@ static struct fi_info *device_info_find(const struct fi_info *plain,
     return copy;
 }
 
+/* Copy the description that was chosen. */
+static tryst_status info_copy(const struct fi_info *best,
+                              const struct rail_params *params, struct fi_info **info_p,
+                              struct fi_info **device_p, char *text)
+{
+    struct fi_info *info = fi_dupinfo(best);
+    if (!info) {
+        (void)snprintf(text, TRANSPORT_TEXT_MAX, "out of memory");
+        return TRYST_E_NOMEM;
+    }
+    *device_p = device_info_find(best, params);
+    *info_p = info;
+    return TRYST_OK;
+}
+
 tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **info_p,
                              struct fi_info **device_p, char *text)
 {
@@ -97,6 +112,7 @@ tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **
     bool named = user_names_providers();
     struct fi_info *all = infos_get(NULL, false, &rc_all), *bound = NULL;
     const struct fi_info *best = NULL, *best_ip = NULL;
+    tryst_status status = TRYST_E_UNSUPPORTED;
     if (params->interface_address)
         bound = infos_get(params->interface_address, false, &rc_bound);
     best = ofi_info_best(all, params, named, false);
@@ -105,8 +121,7 @@ tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **
                                  ofi_info_score(best, params, named)))
         best = best_ip;
     if (best) {
-        *info_p = fi_dupinfo(best);
-        *device_p = device_info_find(best, params);
+        status = info_copy(best, params, info_p, device_p, text);
     } else {
         (void)snprintf(text, TRANSPORT_TEXT_MAX,
                        "no libfabric provider supports this interface (%s)%s",
@@ -115,9 +130,7 @@ tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **
     }
     fi_freeinfo(all);
     fi_freeinfo(bound);
-    if (!best)
-        return TRYST_E_UNSUPPORTED;
-    return *info_p ? TRYST_OK : TRYST_E_NOMEM;
+    return status;
 }
 
 /* List the providers' names, each once: "net, tcp;ofi_rxm". */
