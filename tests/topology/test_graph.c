@@ -9,6 +9,7 @@
 #include "core/memory/alloc.h"
 #include "graph_equal.h"
 #include "topology/base/graph.h"
+#include "topology/base/path.h"
 
 static const struct graph_node plain = {
     .kind = NODE_SWITCH, .parent = GRAPH_NONE, .os_index = GRAPH_NONE};
@@ -287,13 +288,42 @@ static void no_memory(void **state)
     WALK_ALLOCATIONS(build());
 }
 
+/* The word of a path over NVLinks has the least width of them; none if one of the widths
+ * is unknown. */
+static void nvlink_width(void **state)
+{
+    static const struct {
+        uint16_t widths[3];
+        const char *word;
+    } table[] = {{{4, 4, 4}, "NV4"}, {{4, 2, 3}, "NV2"}, {{0, 4, 4}, "NV"},
+                 {{4, 0, 4}, "NV"},  {{4, 4, 0}, "NV"},  {{0, 0, 0}, "NV"}};
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct graph *graph = graph_new();
+        struct path paths[4];
+        char name[] = "n0", word[8];
+        for (int node = 0; node < 4; node++, name[1]++)
+            (void)node_new(graph, name, node % 3 ? NODE_NV_SWITCH : NODE_GPU);
+        for (uint32_t hop = 0; hop < 3; hop++) {
+            struct graph_link link = link_of(hop, hop + 1, 25e9);
+            link.kind = WIRE_NVLINK;
+            link.width = table[i].widths[hop];
+            assert_int_equal(graph_link_add(graph, &link, NULL, NULL), TRYST_OK);
+        }
+        assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+        assert_int_equal(path_find(graph, 0, paths), TRYST_OK);
+        assert_string_equal(path_word(&paths[3], word), table[i].word);
+        graph_close(graph);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes),  cmocka_unit_test(names_by_the_thousand),
-        cmocka_unit_test(links),  cmocka_unit_test(adjacency),
-        cmocka_unit_test(routes), cmocka_unit_test(equality),
-        cmocka_unit_test(words),  cmocka_unit_test(no_memory),
+        cmocka_unit_test(nodes),        cmocka_unit_test(names_by_the_thousand),
+        cmocka_unit_test(links),        cmocka_unit_test(adjacency),
+        cmocka_unit_test(routes),       cmocka_unit_test(equality),
+        cmocka_unit_test(words),        cmocka_unit_test(no_memory),
+        cmocka_unit_test(nvlink_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

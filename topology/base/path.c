@@ -39,7 +39,8 @@ static struct path path_extend(const struct graph *graph, const struct path *pat
     longer.pci_switches += path->hops && through == NODE_PCI_SWITCH;
     longer.host_bridges +=
         path->hops && (through == NODE_HOST_BRIDGE || through == NODE_PACKAGE);
-    if (link->kind == WIRE_NVLINK && (!path->width || link->width < path->width))
+    bool first = !bit_has(path->kinds, WIRE_NVLINK);
+    if (link->kind == WIRE_NVLINK && (first || link->width < path->width))
         longer.width = link->width;
     return longer;
 }
