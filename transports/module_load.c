@@ -202,8 +202,15 @@ static tryst_status loaded_add(struct attempt *attempt, const struct loaded **lo
     const struct tryst_module *module = NULL;
     struct loaded *entry = &loaded[loaded_count];
     tryst_status status;
-    if (loaded_count == LOADED_MAX || strlen(attempt->name) >= MODULE_NAME_MAX) {
-        text_set(attempt, "cannot load another module: at most %d", LOADED_MAX);
+    if (strlen(attempt->name) >= MODULE_NAME_MAX) {
+        text_set(attempt,
+                 "cannot load module '%.40s…': its name has %d characters at most",
+                 attempt->name, MODULE_NAME_MAX - 1);
+        return TRYST_E_MODULE;
+    }
+    if (loaded_count == LOADED_MAX) {
+        text_set(attempt, "cannot load module %s: a process loads at most %d modules",
+                 attempt->name, LOADED_MAX);
         return TRYST_E_MODULE;
     }
     if (!file_find(attempt))

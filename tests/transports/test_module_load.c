@@ -107,6 +107,20 @@ static void signals_are_as_before(void **state)
     assert_memory_equal(&mask_before, &mask_after, sizeof mask_before);
 }
 
+static void long_name_is_refused(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "a_name_of_thirty_two_characters_", &ops, text),
+                     TRYST_E_MODULE);
+    assert_null(ops);
+    assert_non_null(strstr(text, "a_name_of_thirty_two_characters_"));
+    assert_non_null(strstr(text, "31 characters at most"));
+    /* One character less: there is no such module. */
+    assert_int_equal(module_load(&host, "a_name_of_thirty_one_characters", &ops, text),
+                     TRYST_E_UNSUPPORTED);
+}
+
 static void other_abi_is_refused(void **state)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -238,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(finds_by_path_and_keeps, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_of_a_load_block_signals, setup, teardown),
         cmocka_unit_test_setup_teardown(signals_are_as_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_name_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(other_abi_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_name_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_and_no_transport, setup, teardown),
