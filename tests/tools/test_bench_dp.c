@@ -85,6 +85,84 @@ static void test_no_overlap(void **state)
     expect_one_digest(late, first);
 }
 
+/* ---- overlap ----------------------------------------------------------------------- */
+
+enum { TRACED_STEPS = 8 };
+
+/* The spans of rank 0 in one step of a trace, in microseconds. */
+struct traced {
+    double backward_end;  /* end of the last backward */
+    double forward_begin; /* begin of the first forward */
+    double sum_begin;     /* begin of the first sum of a layer */
+    double sum_end;       /* end of the last sum */
+    int sums;
+};
+
+static void traced_add(struct traced *self, const json_t *event)
+{
+    const char *name = json_string_value(json_object_get(event, "name"));
+    double begin = json_number_value(json_object_get(event, "ts"));
+    double end = begin + json_number_value(json_object_get(event, "dur"));
+    if (strncmp(name, "backward ", 9) == 0 && end > self->backward_end) {
+        self->backward_end = end;
+    }
+    if (strncmp(name, "forward ", 8) == 0 &&
+        (self->forward_begin == 0 || begin < self->forward_begin)) {
+        self->forward_begin = begin;
+    }
+    if (strncmp(name, "sum of layer ", 13) == 0) {
+        self->sum_begin =
+            self->sums++ == 0 || begin < self->sum_begin ? begin : self->sum_begin;
+        self->sum_end = end > self->sum_end ? end : self->sum_end;
+    }
+}
+
+/* Run two replicas and read rank 0's trace, by step from 1. */
+static void trace_read(const char *more, struct traced steps[TRACED_STEPS + 1])
+{
+    char words[512];
+    snprintf(words, sizeof words,
+             "-n 2 --dp 2 --model gpt " TINY " --steps %d --trace %s %s", TRACED_STEPS,
+             in_folder("dp.trace"), more);
+    expect_exit(bench(words), words, 0);
+    json_t *document = load_json("dp.trace");
+    size_t index;
+    json_t *event;
+    memset(steps, 0, (TRACED_STEPS + 1) * sizeof *steps);
+    json_array_foreach(json_object_get(document, "traceEvents"), index, event)
+    {
+        json_int_t step =
+            json_integer_value(json_object_get(json_object_get(event, "args"), "arg"));
+        const char *name = json_string_value(json_object_get(event, "name"));
+        if (name && json_integer_value(json_object_get(event, "pid")) == 0 && step > 0 &&
+            step <= TRACED_STEPS) {
+            traced_add(&steps[step], event);
+        }
+    }
+    json_decref(document);
+}
+
+/* The first sums begin within the last backward, and forwards of the next step begin
+ * before the last sum ends; with --no-overlap neither. */
+static void test_overlap_in_trace(void **state)
+{
+    struct traced steps[TRACED_STEPS + 1];
+    int crossing = 0;
+    trace_read("", steps);
+    for (int i = 1; i <= TRACED_STEPS; i++) {
+        assert_int_equal(steps[i].sums, 6); /* four layers and two ends */
+        assert_true(steps[i].sum_begin < steps[i].backward_end);
+        crossing += i > 1 && steps[i].forward_begin < steps[i - 1].sum_end;
+    }
+    assert_true(crossing > 0);
+    trace_read("--no-overlap", steps);
+    for (int i = 1; i <= TRACED_STEPS; i++) {
+        assert_int_equal(steps[i].sums, 6);
+        assert_true(steps[i].sum_begin >= steps[i].backward_end);
+        assert_true(i == 1 || steps[i].forward_begin >= steps[i - 1].sum_end);
+    }
+}
+
 /* A replica's gradient that is left out of a sum, or added twice, makes --check fail; the
  * message names the step behind it. */
 static void test_replica_faults(void **state)
@@ -105,7 +183,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest few[] = {
         cmocka_unit_test(test_replicas), cmocka_unit_test(test_replicas_csv),
-        cmocka_unit_test(test_no_overlap), cmocka_unit_test(test_replica_faults)};
+        cmocka_unit_test(test_no_overlap), cmocka_unit_test(test_overlap_in_trace),
+        cmocka_unit_test(test_replica_faults)};
     const struct CMUnitTest all[] = {cmocka_unit_test(test_replicas_all)};
     if (argc < 2) {
         fprintf(stderr, "usage: test_bench_dp few|all [TRANSPORT…]\n");
