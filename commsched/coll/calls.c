@@ -14,6 +14,7 @@
 #include "calls.h"
 #include "commsched/coll/tree/edges.h"
 #include "commsched/coll/tree/map.h"
+#include "commsched/profile/priorities.h"
 #include "commsched/profile/recorder.h"
 #include "core/text/refuse.h"
 #include "prepare.h"
@@ -402,21 +403,37 @@ static tryst_status thread_check(struct colls *colls, bool is_spread)
     return TRYST_OK;
 }
 
+/* Give the operation its default priority, if it has one and the caller gave none. */
+static void default_priority_set(const tryst_coll *coll, tryst_op *op,
+                                 const struct recorder_submitted *submitted)
+{
+    const struct coll_host *host = &coll->colls->host;
+    if (submitted->begins)
+        host->period_began(host->owner, op->step, submitted->period);
+    if (!(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND)) &&
+        priorities_get(host->priorities, coll->recorder_name, submitted->use,
+                       &op->priority))
+        op->flags |= TRYST_OP_PRIORITY;
+}
+
 /* Record the submission, before `op` is submitted. Any thread. */
 static void run_record_begin(struct coll_run *run, tryst_op *op)
 {
     const tryst_coll *coll = run->coll;
     struct recorder *recorder = coll->colls->recorder;
-    if (!recorder)
+    if (!recorder || coll->is_own)
         return;
-    run->first_slice_at = 0;
-    run->recorded = op->recorded = recorder_submit(
+    struct recorder_submitted submitted = recorder_submit(
         recorder, &(struct recorder_submission){
                       .name = coll->recorder_name,
                       .step = op->step_id,
                       .bytes = coll_bytes(coll->count, coll->element_bytes),
                       .by_callback = op_callback_runs(),
                       .cause = op_callback_recorded()});
+    run->first_slice_at = 0;
+    run->recorded = op->recorded = submitted.op;
+    if (coll->colls->host.priorities)
+        default_priority_set(coll, op, &submitted);
 }
 
 static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,

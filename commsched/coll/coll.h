@@ -11,6 +11,7 @@
 #include "tryst/types.h"
 
 struct colls;
+struct priorities;
 struct recorder;
 
 /** Functions of layers that the engine does not include. */
@@ -20,6 +21,11 @@ struct coll_host {
      *  thread. */
     tryst_status (*start)(void *owner);
     struct recorder *recorder; /**< records the collectives; NULL: none */
+    /** Default priorities of the recorded collectives; NULL: none. */
+    struct priorities *priorities;
+    /** With `priorities`: a period begins with a submission in `step` that follows. May
+     *  submit. Any thread. */
+    void (*period_began)(void *owner, tryst_step *step, uint64_t period);
 };
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,

@@ -327,7 +327,8 @@ static void coll_record_name(tryst_coll *coll)
 {
     char text[TRYST_COLL_NAME_MAX + 64];
     const tryst_subgroup *subgroup = coll->subgroup;
-    if (!coll->colls->recorder)
+    coll->is_own = strncmp(coll->label->string, "~tryst/", 7) == 0;
+    if (!coll->colls->recorder || coll->is_own)
         return;
     if (subgroup)
         snprintf(text, sizeof text, "%s;subgroup %" PRIx64 ".%016" PRIx64,

@@ -103,6 +103,7 @@ struct tryst_coll {
     bool is_kept;             /**< was put into colls->kept: idle runs are bounded */
     tryst_key *label;         /**< the name, as a prepared key */
     uint32_t recorder_name;   /**< in colls->recorder, if there is one */
+    bool is_own;              /**< the library's own: not recorded */
     const struct reduce_kernel *kernel; /**< NULL: broadcast, barrier */
     struct flow_shape shape;
     tryst_coll_kind kind;

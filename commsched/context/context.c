@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "auto_priority.h"
 #include "commsched/coll/coll.h"
+#include "commsched/profile/priorities.h"
 #include "commsched/profile/recorder.h"
 #include "commsched/progress/ack_timer.h"
 #include "commsched/progress/progress.h"
@@ -101,13 +103,25 @@ static tryst_status ctx_trace_open(tryst_ctx *ctx)
                       &ctx->trace);
 }
 
+static void ctx_recorder_close(tryst_ctx *ctx)
+{
+    priorities_close(ctx->priorities);
+    recorder_close(ctx->recorder);
+}
+
 /* Open the recorder of steps if a setting needs it. */
 static tryst_status ctx_recorder_open(tryst_ctx *ctx)
 {
-    if (!*config_str(ctx->config, CONFIG_PROFILE))
+    bool prioritizes = config_bool(ctx->config, CONFIG_AUTO_PRIORITY);
+    if (!prioritizes && !*config_str(ctx->config, CONFIG_PROFILE))
         return TRYST_OK;
     ctx->recorder = recorder_open(NULL);
-    return ctx->recorder ? TRYST_OK : TRYST_E_NOMEM;
+    if (prioritizes)
+        ctx->priorities = priorities_open();
+    if (ctx->recorder && (ctx->priorities || !prioritizes))
+        return TRYST_OK;
+    ctx_recorder_close(ctx);
+    return TRYST_E_NOMEM;
 }
 
 static tryst_status thread_start(void *owner)
@@ -166,8 +180,11 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
         return err_set(err, TRYST_E_NOMEM, "cannot open a context: out of memory");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
     pthread_mutex_init(&ctx->wiring->devices.lock, NULL);
-    struct coll_host host = {
-        .owner = ctx, .start = thread_start, .recorder = ctx->recorder};
+    struct coll_host host = {.owner = ctx,
+                             .start = thread_start,
+                             .recorder = ctx->recorder,
+                             .priorities = ctx->priorities,
+                             .period_began = auto_priority_begin};
     tryst_status status = colls_open(&host, ctx->config, &ctx->wiring->colls);
     if (status == TRYST_OK)
         status =
@@ -255,7 +272,7 @@ close_wiring:
         sched_close(ctx->sched);
     wiring_close(ctx);
 close_recorder:
-    recorder_close(ctx->recorder);
+    ctx_recorder_close(ctx);
 close_trace:
     trace_close(ctx->trace);
 close_poller:
@@ -304,7 +321,7 @@ void tryst_close(tryst_ctx *ctx)
     rendezvous_close(ctx->rdv);
     sched_close(ctx->sched);
     wiring_close(ctx);
-    recorder_close(ctx->recorder);
+    ctx_recorder_close(ctx);
     trace_close(ctx->trace);
     poller_close(&ctx->poller);
     if (!foreign_fds_wait(FOREIGN_FDS_NS))

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commsched/profile/priorities.h"
 #include "commsched/profile/recorder.h"
 #include "context.h"
 #include "core/memory/alloc.h"
@@ -88,4 +89,6 @@ void profile_file_write(tryst_ctx *ctx, int32_t rank)
         mem_free(path);
     }
     recorder_reset(ctx->recorder);
+    if (ctx->priorities)
+        priorities_reset(ctx->priorities);
 }

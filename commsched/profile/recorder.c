@@ -30,6 +30,12 @@ struct name {
     char text[];
 };
 
+/* How often a name was used in a period. */
+struct uses {
+    uint64_t serial; /* of the period */
+    uint32_t count;
+};
+
 struct recorder {
     const struct clock *clock; /* NULL: ticks */
     uint64_t id;               /* of all recorders of the process */
@@ -37,13 +43,15 @@ struct recorder {
     uint64_t serial;           /* of the present period; 0: none */
     bool runs;                 /* a step has begun since the last reset */
     uint64_t step;             /* the newest step */
+    uint64_t count;            /* of periods since the last reset */
     bool has_too_many_threads;
     uint32_t threads_count;
     struct thread threads[PERIOD_THREADS_MAX];
     struct period periods[PERIODS];
     struct hash_table by_text;
     const char **names;
-    size_t names_room;
+    struct uses *uses; /* by name */
+    size_t names_room, uses_room;
     uint32_t names_count;
 };
 
@@ -84,6 +92,7 @@ void recorder_close(struct recorder *recorder)
         period_close(&recorder->periods[i]);
     pthread_mutex_destroy(&recorder->lock);
     mem_free(recorder->names);
+    mem_free(recorder->uses);
     mem_free(recorder);
 }
 
@@ -93,6 +102,7 @@ void recorder_reset(struct recorder *recorder)
     for (int i = 0; i < PERIODS; i++)
         recorder->periods[i].is_whole = false;
     recorder->runs = false;
+    recorder->count = 0;
     pthread_mutex_unlock(&recorder->lock);
 }
 
@@ -187,7 +197,9 @@ static uint32_t name_add(struct recorder *recorder, const char *text, uint64_t h
     size_t bytes = strlen(text) + 1;
     if (recorder->names_count == NAMES_MAX ||
         !mem_reserve(&recorder->names, &recorder->names_room,
-                     (size_t)recorder->names_count + 1, sizeof *recorder->names))
+                     (size_t)recorder->names_count + 1, sizeof *recorder->names) ||
+        !mem_reserve(&recorder->uses, &recorder->uses_room,
+                     (size_t)recorder->names_count + 1, sizeof *recorder->uses))
         return PERIOD_NONE;
     struct name *name = mem_alloc(sizeof *name + bytes);
     if (!name)
@@ -195,6 +207,7 @@ static uint32_t name_add(struct recorder *recorder, const char *text, uint64_t h
     memcpy(name->text, text, bytes);
     name->index = recorder->names_count++;
     recorder->names[name->index] = name->text;
+    recorder->uses[name->index] = (struct uses){0};
     hash_table_add(&recorder->by_text, &name->by_text, hash);
     return name->index;
 }
@@ -225,6 +238,7 @@ static void period_cut(struct recorder *recorder, uint64_t now)
     ended->end_ns = ns;
     ended->is_whole &= !recorder->has_too_many_threads;
     recorder->serial++;
+    recorder->count++;
     struct period *next = present(recorder);
     period_begin(next, recorder->serial, now, ns);
     for (uint32_t i = 0; i < recorder->threads_count; i++)
@@ -270,12 +284,24 @@ static void mark(struct recorder *recorder, uint64_t now, uint32_t thread, uint3
 
 /* ---- operations -------------------------------------------------------------------- */
 
-static uint64_t submit(struct recorder *recorder,
-                       const struct recorder_submission *submission)
+/* Count a use of the name in the present period. */
+static uint32_t use_count(struct recorder *recorder, uint32_t name)
+{
+    if (name == PERIOD_NONE)
+        return 0;
+    struct uses *uses = &recorder->uses[name];
+    if (uses->serial != recorder->serial)
+        *uses = (struct uses){.serial = recorder->serial};
+    return ++uses->count;
+}
+
+static struct recorder_submitted submit(struct recorder *recorder,
+                                        const struct recorder_submission *submission)
 {
     uint64_t now = recorder_now(recorder);
     uint32_t thread = submission->by_callback ? PERIOD_NONE : thread_index(recorder);
-    if (!recorder->runs || submission->step > recorder->step) {
+    bool begins = !recorder->runs || submission->step > recorder->step;
+    if (begins) {
         period_cut(recorder, now);
         recorder->runs = true;
         recorder->step = submission->step;
@@ -290,19 +316,22 @@ static uint64_t submit(struct recorder *recorder,
                            .bytes = submission->bytes,
                            .at[PROFILE_READY] = now};
     uint32_t index = period_op_add(period, &op);
-    if (index == PERIOD_NONE)
-        return 0;
-    mark(recorder, now, thread, index, false);
-    return op_number(period, index);
+    if (index != PERIOD_NONE)
+        mark(recorder, now, thread, index, false);
+    return (struct recorder_submitted){
+        .op = index == PERIOD_NONE ? 0 : op_number(period, index),
+        .period = recorder->count,
+        .use = use_count(recorder, submission->name),
+        .begins = begins};
 }
 
-uint64_t recorder_submit(struct recorder *recorder,
-                         const struct recorder_submission *submission)
+struct recorder_submitted recorder_submit(struct recorder *recorder,
+                                          const struct recorder_submission *submission)
 {
     pthread_mutex_lock(&recorder->lock);
-    uint64_t op = submit(recorder, submission);
+    struct recorder_submitted submitted = submit(recorder, submission);
     pthread_mutex_unlock(&recorder->lock);
-    return op;
+    return submitted;
 }
 
 void recorder_done(struct recorder *recorder, uint64_t op, uint64_t matched_at,
@@ -428,4 +457,33 @@ tryst_status recorder_profile(struct recorder *recorder, struct err *err,
     if (status == TRYST_OK)
         *profile_p = profile;
     return status;
+}
+
+/* Return the period that ended `back` periods ago, 1 on; NULL: it is not whole. */
+static const struct period *period_before(const struct recorder *recorder, uint64_t back)
+{
+    uint64_t serial = recorder->serial - back;
+    const struct period *period = &recorder->periods[serial % PERIODS];
+    return recorder->count > back && period->serial == serial && period->is_whole ? period
+                                                                                  : NULL;
+}
+
+struct tryst_profile *recorder_profile_last(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    const struct period *last = period_before(recorder, 1);
+    struct tryst_profile *profile =
+        last ? period_profile(last, recorder->names, recorder->names_count) : NULL;
+    pthread_mutex_unlock(&recorder->lock);
+    return profile;
+}
+
+bool recorder_is_steady(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    const struct period *last = period_before(recorder, 1),
+                        *before = period_before(recorder, 2);
+    bool steady = last && before && period_is_like(last, before);
+    pthread_mutex_unlock(&recorder->lock);
+    return steady;
 }

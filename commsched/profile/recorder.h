@@ -45,10 +45,17 @@ struct recorder_submission {
     uint64_t cause;   /**< that operation; 0: it was not recorded */
 };
 
-/** Record that the calling thread submits an operation. Returns its number for the calls
- *  below; 0: it is not recorded. */
-uint64_t recorder_submit(struct recorder *recorder,
-                         const struct recorder_submission *submission);
+/** What a submission is in its period. */
+struct recorder_submitted {
+    uint64_t op;     /**< its number for the calls below; 0: it is not recorded */
+    uint64_t period; /**< the period's number, from 1 on since the last reset */
+    uint32_t use;    /**< the n-th of its name in the period, from 1 on */
+    bool begins;     /**< the first one of the period */
+};
+
+/** Record that the calling thread submits an operation. */
+struct recorder_submitted recorder_submit(struct recorder *recorder,
+                                          const struct recorder_submission *submission);
 /** Return the present time, for recorder_done. */
 uint64_t recorder_now(const struct recorder *recorder);
 /** Record that an operation has ended now, and times before; 0: not known. */
@@ -63,6 +70,12 @@ void recorder_use_step(struct recorder *recorder, uint64_t step);
 /** Record that the calling thread begins to wait inside the library, or ends to. */
 void recorder_wait_begin(struct recorder *recorder);
 void recorder_wait_end(struct recorder *recorder);
+
+/** Return the profile of the period that ended last. NULL: it is not whole, or no
+ *  memory. */
+struct tryst_profile *recorder_profile_last(struct recorder *recorder);
+/** True if the two periods that ended last have the same operations in the same order. */
+bool recorder_is_steady(struct recorder *recorder);
 
 /** Make the profile of the recorded step: of the last three periods, of those that have
  *  the same operations, the one with the median time. So neither a first step that

@@ -14,6 +14,7 @@
 #include "progress.h"
 #include "tryst/tryst.h"
 
+struct priorities;
 struct recorder;
 struct sched;
 struct rendezvous;
@@ -27,7 +28,8 @@ struct tryst_ctx {
     struct log log;
     struct poller poller;
     struct trace *trace;
-    struct recorder *recorder; /**< of steps, as profiles; NULL: off */
+    struct recorder *recorder;     /**< of steps, as profiles; NULL: off */
+    struct priorities *priorities; /**< of collectives, from profiles; NULL: off */
     struct sched *sched;
     struct ack_timer ack_timer;
     struct rendezvous *rdv;

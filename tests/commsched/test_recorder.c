@@ -34,9 +34,10 @@ static void compute(unsigned ms)
 static uint64_t submit(const char *name, uint64_t bytes)
 {
     return recorder_submit(
-        recorder, &(struct recorder_submission){.name = recorder_name(recorder, name),
-                                                .step = step,
-                                                .bytes = bytes});
+               recorder,
+               &(struct recorder_submission){
+                   .name = recorder_name(recorder, name), .step = step, .bytes = bytes})
+        .op;
 }
 
 /* Wait for an operation, which ends after `ms`. */
@@ -451,7 +452,7 @@ static void cost(void **state)
         submission.step++;
         uint64_t begin = cpu_ns();
         for (int i = 0; i < OPS; i++) {
-            uint64_t op = recorder_submit(own, &submission);
+            uint64_t op = recorder_submit(own, &submission).op;
             recorder_done(own, op, 0, recorder_now(own));
             recorder_use(own, op, false);
         }

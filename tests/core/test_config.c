@@ -391,10 +391,11 @@ static void every_agreed_row_is_compared(void **state)
             continue;
         struct config *config = open_ok(), *before = open_ok();
         const char *other = strcmp(table[i].fallback, "64") == 0 ? "128" : "64";
-        const char *other_bytes = "8K";
-        tryst_status status =
-            config_set(config, table[i].name,
-                       table[i].type == CONFIG_TYPE_BYTES ? other_bytes : other, NULL);
+        if (table[i].type == CONFIG_TYPE_BYTES)
+            other = "8K";
+        if (table[i].type == CONFIG_TYPE_BOOL)
+            other = strcmp(table[i].fallback, "0") == 0 ? "1" : "0";
+        tryst_status status = config_set(config, table[i].name, other, NULL);
         assert_int_equal(status, TRYST_OK);
         assert_false(agreed_equal(config, before));
         count = config_agreed(config, NULL, 0);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Default priorities of two ranks: drafts, their maximum, and when the table is in
+ * force. */
+#include "support/unit.h"
+
+#include <string.h>
+
+#include "commsched/profile/priorities.h"
+#include "commsched/profile/recorder.h"
+#include "core/memory/alloc.h"
+#include "core/os/clock.h"
+#include "tryst/status.h"
+
+enum { RANKS = 2 };
+static uint64_t now_ns[RANKS];
+
+static uint64_t fake_now_ns(void *arg)
+{
+    return *(uint64_t *)arg;
+}
+static const struct clock clocks[RANKS] = {{fake_now_ns, &now_ns[0]},
+                                           {fake_now_ns, &now_ns[1]}};
+
+static struct recorder *recorders[RANKS];
+static struct priorities *priorities[RANKS];
+static uint64_t step;
+
+static struct recorder_submitted submit(int rank, const char *name)
+{
+    return recorder_submit(
+        recorders[rank],
+        &(struct recorder_submission){
+            .name = recorder_name(recorders[rank], name), .step = step, .bytes = 1});
+}
+
+/* The operations of a step, the one that is used first at first. The rank computes
+ * `ms` after each use. */
+struct script {
+    const char *const *names;
+    unsigned ms[RANKS][4];
+    int count;
+};
+
+static void run(int rank, const struct script *script)
+{
+    uint64_t ops[4];
+    for (int i = script->count; i-- > 0;)
+        ops[i] = submit(rank, script->names[i]).op;
+    for (int i = 0; i < script->count; i++) {
+        recorder_use(recorders[rank], ops[i], false);
+        now_ns[rank] += script->ms[rank][i] * NS_PER_MS;
+    }
+}
+
+/* Run a step on both ranks. */
+static void both(const struct script *script)
+{
+    step++;
+    run(0, script);
+    run(1, script);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    step = 0;
+    for (int r = 0; r < RANKS; r++) {
+        now_ns[r] = NS_PER_S;
+        recorders[r] = recorder_open(&clocks[r]);
+        priorities[r] = priorities_open();
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (int r = 0; r < RANKS; r++) {
+        recorder_close(recorders[r]);
+        priorities_close(priorities[r]);
+    }
+    return 0;
+}
+
+/* Draft on both ranks in period `period`, and hand the maximum over. */
+static void gather(uint64_t period)
+{
+    struct draft *drafts[RANKS];
+    uint64_t *vectors[RANKS];
+    size_t counts[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        drafts[r] = draft_open(recorders[r], period);
+        assert_non_null(drafts[r]);
+        vectors[r] = draft_vector(drafts[r], &counts[r]);
+    }
+    /* a difference is TRYST_E_MISMATCH in the all-reduce */
+    size_t count = counts[0] < counts[1] ? counts[0] : counts[1];
+    for (size_t i = 0; i < count; i++)
+        vectors[0][i] = vectors[1][i] =
+            vectors[0][i] > vectors[1][i] ? vectors[0][i] : vectors[1][i];
+    for (int r = 0; r < RANKS; r++)
+        priorities_arrive(priorities[r], drafts[r]);
+}
+
+static void begin(uint64_t period, const char *why)
+{
+    for (int r = 0; r < RANKS; r++) {
+        const char *got = priorities_begin(priorities[r], recorders[r], period);
+        if (!why)
+            assert_null(got);
+        else
+            assert_non_null(strstr(got, why));
+    }
+}
+
+/* Check that an operation has this priority on both ranks; -1: none. */
+static void wanted(const char *name, uint32_t use, int32_t priority)
+{
+    for (int r = 0; r < RANKS; r++) {
+        int32_t got = -1;
+        bool found =
+            priorities_get(priorities[r], recorder_name(recorders[r], name), use, &got);
+        assert_int_equal(found, priority >= 0);
+        assert_int_equal(got, priority);
+    }
+}
+
+static const char *const abc[] = {"a", "b", "a", "c"};
+static const struct script steps = {abc, {{1, 1, 1, 1}, {1, 1, 1, 1}}, 4};
+
+/* Drafted of period 1 in period 2, in force in period 3. The second submission of "a" is
+ * used first. */
+static void in_turn(void **state)
+{
+    (void)state;
+    both(&steps);
+    wanted("a", 1, -1);
+    both(&steps);
+    gather(2);
+    begin(2, NULL);
+    wanted("a", 1, -1);
+    both(&steps);
+    begin(3, NULL);
+    wanted("a", 2, 0);
+    wanted("b", 1, 1);
+    wanted("a", 1, 2);
+    wanted("c", 1, 3);
+    wanted("a", 3, -1);
+    wanted("other", 1, -1);
+    priorities_reset(priorities[0]);
+    priorities_reset(priorities[1]);
+    wanted("a", 1, -1);
+}
+
+/* The maximum over ranks counts: rank 1 computes long after "c". Ties go by name. */
+static void maximum(void **state)
+{
+    static const char *const names[] = {"d", "c", "b"};
+    static const struct script script = {names, {{0, 0, 0}, {0, 9, 0}}, 3};
+    (void)state;
+    both(&script);
+    both(&script);
+    gather(2);
+    both(&script);
+    begin(3, NULL);
+    wanted("c", 1, 0); /* 9 ms are left after "c" and "d" */
+    wanted("d", 1, 1);
+    wanted("b", 1, 2);
+}
+
+static void different_steps(void **state)
+{
+    static const char *const names[] = {"a", "b", "x"};
+    static const struct script other = {names, {{1, 1, 1}, {1, 1, 1}}, 3};
+    (void)state;
+    both(&steps);
+    both(&other);
+    gather(2);
+    begin(2, NULL);
+    both(&steps);
+    begin(3, "last two steps");
+    wanted("a", 1, -1);
+}
+
+/* Names of one rank differ; or its period was not whole. */
+static void different_ranks(void **state)
+{
+    static const char *const names[] = {"a", "b", "a", "x"};
+    static const struct script other = {names, {{1, 1, 1, 1}, {1, 1, 1, 1}}, 4};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        step++;
+        run(0, &steps);
+        run(1, &other);
+    }
+    gather(2);
+    begin(2, "ranks");
+    wanted("a", 1, -1);
+}
+
+static void not_whole(void **state)
+{
+    (void)state;
+    both(&steps);
+    for (uint32_t i = 0; i < 40000; i++)
+        submit(1, "many");
+    both(&steps);
+    gather(2);
+    begin(2, "recorded whole");
+    wanted("a", 1, -1);
+}
+
+/* A subgroup's operation has no priority here. */
+static void subgroups(void **state)
+{
+    static const char *const names[] = {"a;subgroup 1.2", "b"};
+    static const struct script script = {names, {{1, 1}, {1, 1}}, 2};
+    (void)state;
+    both(&script);
+    both(&script);
+    gather(2);
+    both(&script);
+    begin(3, NULL);
+    wanted("b", 1, 0);
+    wanted("a;subgroup 1.2", 1, -1);
+}
+
+/* Each allocation fails once: without the memory there is no table, and nothing else. */
+static void allocations(void **state)
+{
+    bool came_to_pass = true;
+    (void)state;
+    both(&steps);
+    both(&steps);
+    both(&steps);
+    uint64_t before = alloc_live_count();
+    for (uint64_t nth = 1; came_to_pass; nth++) {
+        alloc_fail_at(nth);
+        struct draft *draft = draft_open(recorders[0], 2);
+        if (draft)
+            priorities_arrive(priorities[0], draft);
+        const char *why = priorities_begin(priorities[0], recorders[0], 3);
+        came_to_pass = alloc_fail_off();
+        int32_t priority;
+        bool found =
+            priorities_get(priorities[0], recorder_name(recorders[0], "a"), 1, &priority);
+        if (!came_to_pass || (draft && !why && found))
+            assert_true(found && priority == 2);
+        else
+            assert_true(!draft || why);
+        priorities_reset(priorities[0]);
+        assert_int_equal(alloc_live_count(), before);
+    }
+}
+
+int main(void)
+{
+#define PRIORITY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        PRIORITY_TEST(in_turn),         PRIORITY_TEST(maximum),
+        PRIORITY_TEST(different_steps), PRIORITY_TEST(different_ranks),
+        PRIORITY_TEST(not_whole),       PRIORITY_TEST(subgroups),
+        PRIORITY_TEST(allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
