@@ -55,7 +55,7 @@ BEGIN {
     may["tools"] = ""
     may["tools/launch"] = "tools"
     may["tools/bench"] = "tools tools/launch"
-    may["tools/order"] = "tools"
+    may["tools/order"] = "tools tools/launch"
     may["tools/perf"] = "tools tools/launch tools/order"
     may["tools/topo"] = "tools tools/launch"
     may["tools/live"] = "tools"
@@ -82,7 +82,7 @@ BEGIN {
     may["tests/support/fake_cudart"] = "tests " pipeline
     may["tests/gpu"] = "tests tests/pipeline " pipeline
     may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/profile"
-    may["tests/tools"] = "tests tools/launch tools/perf"
+    may["tests/tools"] = "tests tools/launch tools/order tools/perf"
 
     # Backends do not include each other; pair/ and fabric/ are no backends, but parts
     # that two backends share.

@@ -109,6 +109,13 @@ refused --simulate --profile "$dir/step.json" --gbit 1 -n 2
 refused --simulate --profile "$dir/step.json" --gbit 1 --sizes 4
 refused --profile "$dir/step.json" --gbit 1
 refused --profile "$dir/step.json" --draw x.svg
+refused
+refused -n 2
+refused --profile "$dir/step.json" -n 0
+refused --profile "$dir/step.json" --iterations 0
+refused --profile "$dir/step.json" --transport tcp
+refused --profile "$dir/step.json" --sizes 4
+refused --profile "$dir/step.json" --check
 "$perf" allreduce --simulate >"$dir/out" 2>"$dir/err" && bad "allreduce --simulate passes"
 
 "$perf" sched --help >"$dir/out" || bad "--help fails"

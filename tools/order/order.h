@@ -18,6 +18,9 @@ struct order_job {
     uint64_t bucket_bytes;         /**< 0: the default of tryst_profile_params */
     const char *json;              /**< a file name, "-" for stdout, or NULL */
     const char *draw;              /**< the file of the picture, or NULL */
+    /** over ranks: */
+    const char *transport;  /**< NULL: the setting's value */
+    uint64_t steps, warmup; /**< of each policy, measured and before those */
 };
 
 /** The contents of a profile. */

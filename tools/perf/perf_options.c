@@ -15,6 +15,8 @@
 /* The default window is the one that tests/perf/compare.sh gives to tag_bw of
  * ucx_perftest. */
 enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
+/* of sched */
+enum { STEPS_DEFAULT = 5, STEPS_WARMUP = 2 };
 #define BYTES_MAX (1ull << 40)
 
 static const char help[] =
@@ -91,31 +93,45 @@ static const char help[] =
     "line is wrong.\n";
 
 static const char help_sched[] =
-    "usage: tryst-perf sched --simulate --profile FILE --gbit G [options]\n"
+    "usage: tryst-perf sched --profile FILE [-n RANKS] [options]\n"
+    "       tryst-perf sched --profile FILE --simulate --gbit G [options]\n"
     "\n"
     "Replays a training step with known durations, a profile (tryst/profile.h has the\n"
-    "format), and compares the orders of its operations with the optimum.\n"
+    "format), and compares orders of its operations with the optimum. Over ranks, which\n"
+    "tryst-perf starts or which are there (tryst-perf --help), each action is a timed\n"
+    "wait and each operation an all-reduce of as many bytes.\n"
     "\n"
-    "      --simulate       in virtual time: no ranks are started\n"
     "      --profile FILE|- the profile as JSON\n"
     "      --bucket B       bytes of a bucket, the first one 1M at most (25M)\n"
+    "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
+    "  -h, --help           print this\n"
+    "Over ranks:\n"
+    "  -n, --ranks N        ranks to start here (2)\n"
+    "  -i, --iterations N   steps measured for each policy (5); also --iters\n"
+    "  -w, --warmup N       steps before those (2)\n"
+    "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
+    "In virtual time, without ranks:\n"
+    "      --simulate       needs --gbit\n"
     "      --gbit G         rate of the network, Gbit/s (10^9 bits)\n"
     "      --latency US     from an operation's last byte to its end, microseconds (0)\n"
     "      --draw FILE.svg  draw all orders to one scale of time\n"
-    "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
-    "  -h, --help           print this\n"
     "\n"
-    "Orders:\n"
-    "  fifo                 the operation that was ready first, to its end\n"
-    "  buckets              joined in the order in which they are ready, then as fifo; "
-    "no\n"
-    "                       action that needs an operation begins before all have ended\n"
-    "  priority             the one with the longest way to the end of the step, to its\n"
-    "                       end\n"
-    "  preempt              the same, and it interrupts others\n"
+    "Policies and orders:\n"
+    "  fifo                 the operation that was ready first (TRYST_SCHED=fifo)\n"
+    "  buckets              joined in the order in which they are ready, then as fifo;\n"
+    "                       no action that needs one begins before all have ended\n"
+    "  priority             the one with the longest way to the end of the step; over\n"
+    "                       ranks with windows that bound nothing, in virtual time\n"
+    "                       without interruption\n"
+    "  ours, preempt        the same with the default windows; in virtual time it\n"
+    "                       interrupts others\n"
     "\n"
-    "gap: the distance to the optimum, which is a lower bound over all orders.\n"
-    "possible gain: the part of the step under fifo that the optimum saves.\n"
+    "A step takes from the end of the step before to its own end, without a barrier\n"
+    "between; the median over steps, and of each the slowest rank, counts. gap: the\n"
+    "distance to the optimum, a lower bound over all orders, at the rate of all\n"
+    "operations at once, measured in the same run, or at the bound of the plan.\n"
+    "possible gain: the part of the step under fifo that the optimum saves, both in\n"
+    "virtual time. simulated: in virtual time, at the measured rate and latency.\n"
     "Exit status: 0 done, 1 it failed, or the profile is wrong, 2 the command line is\n"
     "wrong.\n";
 
@@ -406,9 +422,7 @@ static bool profile_check(const struct perf_options *options)
         return true;
     if (!options->order.path)
         return !usage("sched: must be given a profile, by --profile FILE");
-    if (!options->kind->simulates)
-        return !usage("sched: measures nothing over ranks yet; give --simulate");
-    return options->order.gbit_per_s > 0 ||
+    return !options->kind->simulates || options->order.gbit_per_s > 0 ||
            !usage("sched --simulate: must be given the rate of the network in Gbit/s, by "
                   "--gbit");
 }
@@ -451,6 +465,9 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
         !op_check(&options) || !profile_check(&options))
         return 2;
     options.order.json = options.json;
+    options.order.transport = options.transport;
+    options.order.steps = options.iters ? options.iters : STEPS_DEFAULT;
+    options.order.warmup = options.warmup == UINT64_MAX ? STEPS_WARMUP : options.warmup;
     *options_p = options;
     return 0;
 }

@@ -17,6 +17,7 @@
 #include "perf_preempt.h"
 #include "perf_preempt_coll.h"
 #include "perf_rank.h"
+#include "perf_sched.h"
 #include "tools/json.h"
 #include "tools/launch/job.h"
 #include "tools/launch/launcher.h"
@@ -334,7 +335,9 @@ static int rank_main(void *arg, int rank)
     }
     at.rank = tryst_group_rank(at.group);
     int exit_status = 1;
-    if (options->kind->coll)
+    if (options->kind->replays)
+        exit_status = perf_sched(&at);
+    else if (options->kind->coll)
         exit_status = options->kind->preempts ? perf_preempt_coll(&at) : perf_coll(&at);
     else if (tryst_group_size(at.group) != 2)
         fprintf(

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# The networks of coll_lab.sh and sched_lab.sh, which source this file.
+#
+# One idea: each network is one list of links, from which both the lab and the graph of
+# the plan are made.
+# shellcheck shell=bash
+
+star() { # <rate in Mbit/s>…: hosts at one switch
+    local i=0 rate
+    echo "host $(seq -s ' ' -f h%g 0 $(($# - 1)))"
+    echo "switch s0"
+    for rate; do
+        echo "link h$i s0 ${rate}mbit"
+        i=$((i + 1))
+    done
+}
+
+network() { # <name>: print the lines of a lab
+    local i
+    case $1 in
+    pair) star 400 400 ;;
+    star) star 400 400 400 400 ;;
+    uneven) star 800 800 400 200 ;;
+    eight) star 400 200 400 200 400 200 400 200 ;;
+    star8) star 400 400 400 400 400 400 400 400 ;;
+    racks) # neighbouring ranks are in different racks
+        printf '%s\n' "host h0 h1 h2 h3" "switch s0 s1" "link h0 s0 400mbit" "link h1 s1 400mbit" \
+            "link h2 s0 400mbit" "link h3 s1 400mbit" "link s0 s1 400mbit"
+        ;;
+    racks8)
+        echo "host $(seq -s ' ' -f h%g 0 7)"
+        echo "switch s0 s1"
+        for i in 0 1 2 3 4 5 6 7; do echo "link h$i s$((i % 2)) 400mbit"; done
+        echo "link s0 s1 400mbit"
+        ;;
+    mesh)
+        printf '%s\n' "host h0 h1 h2 h3" "link h0 h1 800mbit" "link h1 h2 800mbit" "link h2 h3 800mbit" \
+            "link h0 h2 200mbit" "link h1 h3 200mbit" "link h0 h3 200mbit"
+        ;;
+    *)
+        echo "not a network: '$1'; choose of pair, star, star8, uneven, racks, racks8, mesh, eight" >&2
+        return 2
+        ;;
+    esac
+}
+
+# Print the lab on stdin as a cluster's JSON, all rates times <factor>.
+graph() { # <factor>
+    awk -v factor="$1" '
+        function name_all(   text, i) {
+            for (i = 2; i <= NF; i++) text = text (i > 2 ? "," : "") "\"" $i "\""
+            return text
+        }
+        $1 == "host" { ranks = name_all() }
+        $1 == "switch" { nodes = name_all() }
+        $1 == "link" {
+            links = links (links ? ",\n  " : "") sprintf("{\"a\":\"%s\",\"b\":\"%s\",\"gbit_per_s\":%.6g,\"latency_us\":50}",
+                                                         $2, $3, $4 / 1000 * factor)
+        }
+        END { printf "{\"ranks\":[%s],\n \"nodes\":[%s],\n \"links\":[%s]}\n", ranks, nodes, links }'
+}

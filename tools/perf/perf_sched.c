@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints what tools/order measured over ranks, as a table and as JSON. */
+#include "perf_sched.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "perf_setup.h"
+#include "tools/json.h"
+#include "tools/order/order_measure.h"
+
+struct sched {
+    const struct perf_rank *rank;
+    const struct order_job *job;
+    struct order_measured measured;
+};
+
+static void head_print(const struct sched *all)
+{
+    const struct order_measured *measured = &all->measured;
+    struct order_sums sums = order_sum(all->job->profile);
+    printf("tryst-perf sched\n");
+    perf_setup_print(all->rank);
+    printf("# %s: %u actions, %.6f s together; %u operations, %.3f MB together\n",
+           all->job->path, sums.actions, sums.actions_s, sums.operations,
+           (double)sums.bytes / 1e6);
+    printf("# measured: %.3f MB/s of all operations at once, latency %.1f us\n",
+           measured->bytes_per_s / 1e6, measured->latency_s * 1e6);
+    printf("# optimum at this rate %.6f s, possible gain over fifo %.1f %%; ",
+           measured->optimum_s, 100 * measured->possible_gain);
+    if (isnan(measured->certificate_s))
+        printf("no bound of the plan is known\n");
+    else
+        printf("optimum at the plan's bound %.6f s\n", measured->certificate_s);
+    printf("%10s %7s %12s %13s %8s %13s\n", "policy", "steps", "median, s",
+           "simulated, s", "gap, %", "gap, bound, %");
+}
+
+/* Write a figure, or - if it is unknown. */
+static void figure_print(int width, int digits, double figure)
+{
+    if (isfinite(figure))
+        printf(" %*.*f", width, digits, figure);
+    else
+        printf(" %*s", width, "-");
+}
+
+static void table_print(const struct sched *all)
+{
+    head_print(all);
+    for (int i = 0; i < ORDER_POLICIES; i++) {
+        const struct order_policy_figures *figures = &all->measured.policies[i];
+        printf("%10s %7" PRIu64, order_policy_name((enum order_policy)i),
+               all->job->steps);
+        figure_print(12, 6, figures->step_s);
+        figure_print(13, 6, figures->simulated_s);
+        figure_print(8, 2, 100 * figures->gap_order);
+        figure_print(13, 2, 100 * figures->gap_certificate);
+        printf("\n");
+    }
+}
+
+static void json_print(FILE *file, const void *what)
+{
+    const struct sched *all = what;
+    const struct order_measured *measured = &all->measured;
+    fprintf(file, "{\"test\": \"sched\", ");
+    perf_setup_json(file, all->rank);
+    fputs(", ", file);
+    order_sums_print(file, all->job);
+    fprintf(file, ", \"steps\": %" PRIu64, all->job->steps);
+    tool_json_number(file, "bytes_per_s", measured->bytes_per_s);
+    tool_json_number(file, "latency_seconds", measured->latency_s);
+    tool_json_number(file, "optimum_seconds", measured->optimum_s);
+    tool_json_number(file, "certificate_seconds", measured->certificate_s);
+    tool_json_number(file, "possible_gain", measured->possible_gain);
+    fputs(", \"results\": [", file);
+    for (int i = 0; i < ORDER_POLICIES; i++) {
+        const struct order_policy_figures *figures = &measured->policies[i];
+        fprintf(file, "%s\n  {\"policy\": \"%s\"", i ? "," : "",
+                order_policy_name((enum order_policy)i));
+        tool_json_number(file, "step_seconds", figures->step_s);
+        tool_json_number(file, "simulated_seconds", figures->simulated_s);
+        tool_json_number(file, "gap_order", figures->gap_order);
+        tool_json_number(file, "gap_certificate", figures->gap_certificate);
+        fputc('}', file);
+    }
+    fputs("\n]}\n", file);
+}
+
+int perf_sched(const struct perf_rank *rank)
+{
+    const char *json = rank->options->json;
+    struct sched all = {.rank = rank, .job = &rank->options->order};
+    if (order_measure(all.job, rank->group, &all.measured) != TRYST_OK)
+        return 1;
+    if (rank->rank != 0)
+        return 0;
+    if (!(json && strcmp(json, "-") == 0))
+        table_print(&all);
+    return json ? tool_file_write(json, json_print, &all) : 0;
+}
