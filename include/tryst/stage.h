@@ -86,6 +86,10 @@ typedef struct tryst_model {
     uint64_t sleep_forward_ns;
     uint64_t sleep_backward_ns;
     uint64_t sleep_activation_bytes; /**< [4096], rounded up to whole floats */
+    /** Sleep only: bytes of a gradient of zeros for each layer, rounded up to whole
+     *  floats; each layer then is a part, and sleeps its share of the time [0: no
+     *  parts]. */
+    uint64_t sleep_gradient_bytes;
 } tryst_model;
 
 /** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the

@@ -4,8 +4,10 @@
  *
  * One idea: each call is a relative sleep, so late wake-ups add up as they would for real
  * work. Activations are zeros, the loss is 0, and there are no parameters; weight
- * versions are still counted and checked. */
+ * versions are still counted and checked. With sleep_gradient_bytes each layer is a part
+ * with a gradient of zeros, so that sums over replicas take their time. */
 #include "sleep_stage.h"
+#include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
 
 #include <assert.h>
@@ -21,6 +23,10 @@ struct sleep_stage {
     uint64_t forward_ns;
     uint64_t backward_ns;
     uint64_t newest;
+    int32_t parts_count;
+    uint64_t part_count; /* floats of one gradient */
+    float *gradients;    /* [parts][part_count] */
+    uint64_t *versions;  /* [parts]: newest weight version */
 };
 
 static void sleep_for(uint64_t duration_ns)
@@ -29,6 +35,49 @@ static void sleep_for(uint64_t duration_ns)
                             .tv_nsec = (long)(duration_ns % 1000000000u)};
     while (duration_ns && clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
     }
+}
+
+/* Sleep one part's share of a call. */
+static void sleep_part(const struct sleep_stage *stage, int32_t part,
+                       uint64_t duration_ns)
+{
+    uint64_t parts = (uint64_t)stage->parts_count, at = (uint64_t)part;
+    sleep_for(duration_ns * (at + 1) / parts - duration_ns * at / parts);
+}
+
+/* Sleep for a forward, part by part. */
+static tryst_status sleep_parts(const struct sleep_stage *stage,
+                                const tryst_stage_work *work)
+{
+    tryst_status status = TRYST_OK;
+    if (stage->parts_count == 0) {
+        sleep_for(stage->forward_ns);
+    }
+    for (int32_t i = 0; i < stage->parts_count && status == TRYST_OK; i++) {
+        status = work->part_needed ? work->part_needed(work->part_arg, i) : TRYST_OK;
+        if (status == TRYST_OK) {
+            assert(stage->versions[i] == stage->newest);
+            sleep_part(stage, i, stage->forward_ns);
+        }
+    }
+    return status;
+}
+
+/* Sleep for a backward from the last part, and report each part if `adds`. */
+static tryst_status sleep_parts_back(const struct sleep_stage *stage,
+                                     const tryst_stage_work *work, uint64_t duration_ns,
+                                     bool adds)
+{
+    tryst_status status = TRYST_OK;
+    if (stage->parts_count == 0) {
+        sleep_for(duration_ns);
+    }
+    for (int32_t i = stage->parts_count - 1; i >= 0 && status == TRYST_OK; i--) {
+        sleep_part(stage, i, duration_ns);
+        status =
+            adds && work->part_added ? work->part_added(work->part_arg, i) : TRYST_OK;
+    }
+    return status;
 }
 
 static tryst_status sleep_stage_check(const struct sleep_stage *stage, uint64_t version)
@@ -63,14 +112,13 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
     assert(work->output);
     memset(work->output, 0,
            base->info.is_last ? sizeof(double) : base->info.output_count * sizeof(float));
-    sleep_for(stage->forward_ns);
-    return TRYST_OK;
+    return sleep_parts(stage, work);
 }
 
 /* Run any kind of backward: set the gradient of the input to zero, if there is one, and
- * sleep. */
+ * sleep; `adds`: it adds weight gradients. */
 static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *given,
-                                     uint64_t duration_ns)
+                                     uint64_t duration_ns, bool adds)
 {
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
@@ -83,66 +131,105 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
     if (work->grad_input) {
         memset(work->grad_input, 0, base->info.input_count * sizeof(float));
     }
-    sleep_for(duration_ns);
-    return TRYST_OK;
+    return sleep_parts_back((struct sleep_stage *)base, work, duration_ns, adds);
 }
 
 static tryst_status sleep_stage_backward(tryst_stage *base, const tryst_stage_work *work)
 {
-    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->backward_ns);
+    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->backward_ns, true);
 }
 
 static tryst_status sleep_stage_backward_input(tryst_stage *base,
                                                const tryst_stage_work *work)
 {
-    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->backward_ns / 2);
+    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->backward_ns / 2,
+                            false);
 }
 
 static tryst_status sleep_stage_backward_weight(tryst_stage *base,
                                                 const tryst_stage_work *work)
 {
     uint64_t whole_ns = ((struct sleep_stage *)base)->backward_ns;
-    return sleep_stage_back(base, work, whole_ns - whole_ns / 2);
+    return sleep_stage_back(base, work, whole_ns - whole_ns / 2, true);
 }
 
 static tryst_status sleep_stage_update_begin(tryst_stage *base, int32_t microbatches)
 {
+    struct sleep_stage *stage = (struct sleep_stage *)base;
     if (microbatches < 1) {
         return refuse(
             TRYST_E_INVALID,
             "cannot update the weights: the step has %d micro-batches (1 or more)",
             microbatches);
     }
-    ((struct sleep_stage *)base)->newest++;
+    for (int32_t i = 0; i < stage->parts_count; i++) {
+        if (stage->versions[i] != stage->newest) {
+            return refuse(TRYST_E_INVALID,
+                          "cannot update the weights: part %d lacks the previous update; "
+                          "call update_part for it",
+                          (int)i);
+        }
+    }
+    stage->newest++;
     return TRYST_OK;
 }
 
 static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
                                        void *done)
 {
+    struct sleep_stage *stage = (struct sleep_stage *)base;
     (void)done;
-    return sleep_stage_update_begin(base, microbatches);
+    tryst_status status = sleep_stage_update_begin(base, microbatches);
+    for (int32_t i = 0; i < stage->parts_count && status == TRYST_OK; i++) {
+        stage->versions[i] = stage->newest;
+    }
+    return status;
 }
 
 static int32_t sleep_stage_parts_count(const tryst_stage *base)
 {
-    (void)base;
-    return 0;
+    return ((const struct sleep_stage *)base)->parts_count;
+}
+
+static tryst_status part_check(const struct sleep_stage *stage, int32_t part)
+{
+    return part >= 0 && part < stage->parts_count
+               ? TRYST_OK
+               : refuse(TRYST_E_INVALID,
+                        "cannot use part %d of the stage: it has %d parts, from 0",
+                        (int)part, (int)stage->parts_count);
 }
 
 static tryst_status sleep_stage_part(const tryst_stage *base, int32_t part,
                                      tryst_stage_part *part_p)
 {
-    (void)base;
-    (void)part_p;
-    return refuse(TRYST_E_INVALID,
-                  "cannot use part %d of the stage: it only sleeps, and has no parts",
-                  (int)part);
+    const struct sleep_stage *stage = (const struct sleep_stage *)base;
+    tryst_status status = part_check(stage, part);
+    if (status != TRYST_OK || !params_writable(part_p, "tryst_stage_part")) {
+        return TRYST_E_INVALID;
+    }
+    const tryst_stage_part own = {.layer = base->info.layers.first + part,
+                                  .dtype = TRYST_DTYPE_F32,
+                                  .count = stage->part_count,
+                                  .gradient = stage->gradients +
+                                              (uint64_t)part * stage->part_count};
+    (void)tryst_sized_write(part_p, &own, sizeof(own));
+    return TRYST_OK;
 }
 
 static tryst_status sleep_stage_update_part(tryst_stage *base, int32_t part)
 {
-    return sleep_stage_part(base, part, NULL);
+    struct sleep_stage *stage = (struct sleep_stage *)base;
+    tryst_status status = part_check(stage, part);
+    if (status == TRYST_OK && stage->versions[part] == stage->newest) {
+        status =
+            refuse(TRYST_E_INVALID,
+                   "cannot update part %d: it has the newest version already", (int)part);
+    }
+    if (status == TRYST_OK) {
+        stage->versions[part] = stage->newest;
+    }
+    return status;
 }
 
 static void sleep_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
@@ -178,7 +265,10 @@ static void sleep_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
 
 static void sleep_stage_close(tryst_stage *base)
 {
-    free(base);
+    struct sleep_stage *stage = (struct sleep_stage *)base;
+    free(stage->gradients);
+    free(stage->versions);
+    free(stage);
 }
 
 static const tryst_stage_ops sleep_stage_ops = {
@@ -198,6 +288,25 @@ static const tryst_stage_ops sleep_stage_ops = {
     .update_begin = sleep_stage_update_begin,
     .update_part = sleep_stage_update_part,
 };
+
+/* Make a part of each layer, if layers have gradients. False if out of memory. */
+static bool parts_open(struct sleep_stage *stage, const tryst_model *model)
+{
+    const tryst_layers layers = stage->base.info.layers;
+    if (model->sleep_gradient_bytes == 0) {
+        return true;
+    }
+    stage->parts_count = layers.last - layers.first;
+    stage->part_count = (model->sleep_gradient_bytes - 1) / sizeof(float) + 1;
+    stage->versions = calloc((size_t)stage->parts_count, sizeof(*stage->versions));
+    bool fits =
+        stage->part_count <= SIZE_MAX / sizeof(float) / (size_t)stage->parts_count;
+    if (fits) {
+        stage->gradients = calloc((size_t)stage->parts_count * stage->part_count,
+                                  sizeof(*stage->gradients));
+    }
+    return stage->versions && stage->gradients;
+}
 
 tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
                               const tryst_stage_params *params, tryst_stage **stage_p)
@@ -221,6 +330,10 @@ tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
     info->split_backward = true;
     stage->forward_ns = model->sleep_forward_ns;
     stage->backward_ns = model->sleep_backward_ns;
+    if (!parts_open(stage, model)) {
+        sleep_stage_close(&stage->base);
+        return TRYST_E_NOMEM;
+    }
     *stage_p = &stage->base;
     return TRYST_OK;
 }

@@ -317,6 +317,36 @@ static void test_callback_fails(void **state)
     chain_close(&c);
 }
 
+/* Stages that sleep have a part for each layer, with a gradient of zeros. */
+static void test_sleep(void **state)
+{
+    tryst_model model = small_model(TRYST_MODEL_SLEEP);
+    struct watch watches[2];
+    struct chain c;
+    model.sleep_gradient_bytes = 4 * 7 - 2;
+    chain_open(&model, 2, MICROBATCHES, NULL, 1, &c);
+    chain_watch(&c, watches);
+    assert_int_equal(watches[0].parts_count, 2);
+    assert_int_equal(watches[1].parts_count, 1);
+    assert_int_equal(part_at(c.stages[1], 0).layer, 2);
+    assert_int_equal(part_at(c.stages[0], 1).count, 7);
+    for (int step = 0; step < STEPS; step++) {
+        assert_true(step_by_parts(&c, watches, (uint64_t)step,
+                                  step % 2 ? CHAIN_SPLIT : CHAIN_WHOLE) == 0);
+    }
+    assert_int_equal(c.stages[0]->ops->update_begin(c.stages[0], 1), TRYST_E_INVALID);
+    for (int s = 0; s < 2; s++) {
+        update_rest(&watches[s]);
+        assert_int_equal(c.stages[s]->ops->update_part(c.stages[s], 0), TRYST_E_INVALID);
+        watch_close(&watches[s]);
+    }
+    chain_close(&c);
+    model.sleep_gradient_bytes = UINT64_MAX;
+    tryst_stage *stage = NULL;
+    assert_int_equal(tryst_stage_open(&model, (tryst_layers){0, 3}, NULL, &stage),
+                     TRYST_E_NOMEM);
+}
+
 static void test_sleep_has_none(void **state)
 {
     const tryst_model model = small_model(TRYST_MODEL_SLEEP);
@@ -336,9 +366,9 @@ static void test_sleep_has_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal),          cmocka_unit_test(test_describes),
-        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_callback_fails),
-        cmocka_unit_test(test_sleep_has_none),
+        cmocka_unit_test(test_equal),   cmocka_unit_test(test_describes),
+        cmocka_unit_test(test_refuses), cmocka_unit_test(test_callback_fails),
+        cmocka_unit_test(test_sleep),   cmocka_unit_test(test_sleep_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,7 @@ static void test_refuses(void **state)
         {"--lr -1", "--lr -1: must be a number above 0"},
         {"--heads 3", "does not divide into 3 heads"},
         {"--transport pigeon", "pigeon"},
+        {"--sleep-gradient 4K", "other models have gradients"},
         {"--dp 0", "--dp 0: must be a whole number from 1"},
         {"-n 4 --dp 3", "--dp 3: must divide the 4 ranks (-n) and the 8 micro-batches"},
         {"-n 4 --dp 4 --microbatches 6", "--dp 4: must divide the 4 ranks"},

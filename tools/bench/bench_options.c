@@ -36,6 +36,9 @@ static const char help[] =
     "                           backward, and end all sums before the next step\n"
     "      --model MODEL        gpt, mlp, or sleep:F_MS,B_MS, with stages that only\n"
     "                           sleep (gpt)\n"
+    "      --sleep-gradient SIZE\n"
+    "                           with --dp, gradient of a layer that sleeps, such as 4M\n"
+    "                           (0)\n"
     "      --layers N           layers, at least one for each stage (8)\n"
     "      --hidden N           width of an activation (64)\n"
     "      --heads N            attention heads, a divisor of hidden (4)\n"
@@ -176,6 +179,7 @@ static const struct tool_option rows[] = {
     {"dp", 0, TOOL_COUNT, AT(replicas), 1, 4096},
     {"no-overlap", 0, TOOL_FLAG, AT(no_overlap)},
     {"model", 0, TOOL_OTHER, .read = read_model},
+    {"sleep-gradient", 0, TOOL_BYTES, AT(model.sleep_gradient_bytes), 1, UINT64_MAX},
     {"layers", 0, TOOL_COUNT, AT(model.layers), 1, 100000},
     {"hidden", 0, TOOL_COUNT, AT(model.hidden), 1, 65536},
     {"heads", 0, TOOL_COUNT, AT(model.heads), 1, 1024},
@@ -295,6 +299,11 @@ static bool check_model(struct bench_options *options)
     int stages = tryst_program_stages(options->program);
     if (tryst_model_resolve(&options->model, &options->model) != TRYST_OK) {
         return refuse("%s", tryst_last_error());
+    }
+    if (options->model.sleep_gradient_bytes > 0 &&
+        options->model.kind != TRYST_MODEL_SLEEP) {
+        return refuse("--sleep-gradient: other models have gradients; add --model "
+                      "sleep:F_MS,B_MS");
     }
     for (int stage = 0; stage < stages; stage++) {
         tryst_layers layers;
