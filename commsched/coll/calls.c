@@ -430,7 +430,7 @@ static void run_record_begin(struct coll_run *run, tryst_op *op)
                       .bytes = coll_bytes(coll->count, coll->element_bytes),
                       .by_callback = op_callback_runs(),
                       .cause = op_callback_recorded()});
-    run->first_slice_at = 0;
+    run->matched_at = run->first_slice_at = 0;
     run->recorded = op->recorded = submitted.op;
     if (coll->colls->host.priorities)
         default_priority_set(coll, op, &submitted);

@@ -172,7 +172,8 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
 static void run_record_end(const struct coll_run *run)
 {
     if (run->recorded)
-        recorder_done(run->coll->colls->recorder, run->recorded, 0, run->first_slice_at);
+        recorder_done(run->coll->colls->recorder, run->recorded, run->matched_at,
+                      run->first_slice_at);
 }
 
 static void run_end(struct coll_run *run)
@@ -233,9 +234,20 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
+/* Note the time if all neighbours of this rank have submitted their part. */
+static void run_record_match(struct coll_run *run)
+{
+    for (uint32_t i = 0; i < run->coll->flows_count; i++)
+        if (run->flows[i].is_live && flow_sight(&run->flows[i].flow) != FLOW_MET)
+            return;
+    run->matched_at = recorder_now(run->coll->colls->recorder);
+}
+
 /* Work on a run: its trees, its failure or its end. True if the budget was too small. */
 static bool run_step(struct coll_run *run, uint64_t *budget)
 {
+    if (__builtin_expect(run->recorded && !run->matched_at && !run_failed(run), 0))
+        run_record_match(run);
     bool more = !run_failed(run) && trees_run(run, budget);
     if (run_failed(run) && !run->fails)
         flows_fail(run);

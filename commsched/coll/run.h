@@ -160,8 +160,8 @@ struct coll_run {
     tryst_op *op; /**< NULL once reported */
     struct urgent_node work;
     struct urgency urgency;
-    uint64_t recorded; /**< its number in colls->recorder; 0: none */
-    uint64_t first_slice_at;
+    uint64_t recorded;                   /**< its number in colls->recorder; 0: none */
+    uint64_t matched_at, first_slice_at; /**< recorder_now; 0: not yet */
     /** Copies of the caller's tensors. A tensor without data was not given; without
      *  `in`, the terms are in `out`. */
     tryst_tensor in, out;

@@ -96,9 +96,9 @@ typedef struct tryst_profile_node {
     const uint32_t *after; /**< [after_count]: the nodes that it comes after */
     uint32_t after_count;
     /** Operation: the times of the step that was recorded, in seconds from its begin;
-     *  below 0: not recorded. Submitted by this rank; submitted by all that take part;
-     *  its first byte sent or received; its end; the first wait, test or action that used
-     *  its result. */
+     *  below 0: not recorded. Submitted by this rank; submitted by all ranks with which
+     *  this one exchanges its slices, as this rank notices; its first slice sent or
+     *  received; its end; the first wait, test or action that used its result. */
     double ready_s, matched_s, first_slice_s, done_s, first_use_s;
 } tryst_profile_node;
 

@@ -32,6 +32,7 @@ struct program {
     float *gradients[LAYERS];
     tryst_op *ops[LAYERS];
     tryst_step *step;
+    unsigned late_ms; /* of the rank, in each step */
     uint64_t begin_ns, waited_ns;
     double seconds[STEPS]; /* the computation of each period */
 };
@@ -68,6 +69,7 @@ static void step_run(struct program *program, int number)
     program->step = harness_step(program->rank, (uint64_t)number + 1);
     if (before)
         harness_step_close(before);
+    harness_sleep_ms(program->late_ms);
     now_ns = harness_now_ns();
     if (number > 0)
         program->seconds[number - 1] =
@@ -144,6 +146,7 @@ static void layers_check(const tryst_profile *profile)
         CHECK(node.is_operation);
         CHECK_EQ(node.bytes, COUNT * sizeof(float));
         CHECK(node.ready_s >= 0 && node.first_slice_s >= node.ready_s);
+        CHECK(node.matched_s > node.ready_s && node.done_s >= node.matched_s);
         CHECK(node.done_s >= node.first_slice_s && node.first_use_s >= node.done_s);
         double seconds = node_of(profile, user).seconds;
         double least = (FORWARD_MS + (layer == LAYERS - 1 ? BACKWARD_MS : 0)) * 1e-3;
@@ -205,6 +208,27 @@ static void training_main(struct harness_rank *rank)
     CHECK(unlink(path) == 0);
 }
 
+/* Rank 1 submits each collective 60 ms after rank 0, which therefore meets it late. */
+static void late_main(struct harness_rank *rank)
+{
+    struct program program = {.rank = rank, .late_ms = rank->rank ? 60 : 0};
+    char path[PATH_BYTES];
+    tryst_profile *profile;
+    harness_open(rank);
+    program_run(&program, STEPS);
+    harness_close(rank);
+    path_of(rank, path);
+    CHECK_STATUS(tryst_profile_load(path, &profile), TRYST_OK);
+    for (int layer = 0; layer < LAYERS && rank->rank == 0; layer++) {
+        tryst_profile_node node = node_of(profile, find(profile, layer_names[layer]));
+        if (node.matched_s - node.ready_s < 0.04)
+            harness_fail(__FILE__, __LINE__, "ready at %f, matched at %f", node.ready_s,
+                         node.matched_s);
+    }
+    tryst_profile_close(profile);
+    CHECK(unlink(path) == 0);
+}
+
 /* ---- runs -------------------------------------------------------------------------- */
 
 static void log_keep(void *arg, tryst_log_level level, const char *line)
@@ -244,6 +268,12 @@ static void training(void **state)
     (void)state;
     assert_int_equal(run("step.%r.json", training_main), 0);
     assert_int_equal(atomic_load(&shared->lines), 0);
+}
+
+static void late(void **state)
+{
+    (void)state;
+    assert_int_equal(run("step.%r.json", late_main), 0);
 }
 
 static void short_main(struct harness_rank *rank)
@@ -343,6 +373,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(training, setup, teardown),
+        cmocka_unit_test_setup_teardown(late, setup, teardown),
         cmocka_unit_test_setup_teardown(one_file, setup, teardown),
         cmocka_unit_test_setup_teardown(warnings, setup, teardown),
         cmocka_unit_test_setup_teardown(handles, setup, teardown),
