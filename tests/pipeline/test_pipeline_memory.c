@@ -116,6 +116,83 @@ static tryst_status attempt_load(void *arg)
     return status;
 }
 
+static tryst_status attempt_replicate(void *arg)
+{
+    tryst_program *program = NULL;
+    tryst_status status = tryst_program_replicate(arg, 2, &program);
+    assert_true((status == TRYST_OK) == (program != NULL));
+    tryst_program_close(program);
+    return status;
+}
+
+/* ---- a replicated stage: the engine prepares its sums when it opens ---------------- */
+
+static float gradients[2][3];
+
+static int32_t two_parts(const tryst_stage *stage)
+{
+    (void)stage;
+    return 2;
+}
+
+static tryst_status part_of(const tryst_stage *stage, int32_t part,
+                            tryst_stage_part *part_p)
+{
+    (void)stage;
+    *part_p = (tryst_stage_part){.struct_size = sizeof *part_p,
+                                 .dtype = TRYST_DTYPE_F32,
+                                 .count = 3,
+                                 .gradient = gradients[part]};
+    return TRYST_OK;
+}
+
+static tryst_status no_update(tryst_stage *stage, int32_t number)
+{
+    (void)stage;
+    (void)number;
+    return TRYST_OK;
+}
+
+static tryst_status attempt_open_replicated(void *arg)
+{
+    const tryst_program *program = arg;
+    struct fake_world *world = fake_world_open(tryst_program_ranks(program), 1, 0);
+    struct canary stage;
+    tryst_engine *engine = NULL;
+    canary_init(&stage, program, 0, 37);
+    tryst_stage_ops ops = *stage.base.ops;
+    ops.parts_count = two_parts;
+    ops.part = part_of;
+    ops.update_begin = no_update;
+    ops.update_part = no_update;
+    stage.base.ops = &ops;
+    tryst_stage *stages[3] = {&stage.base, NULL, NULL};
+    const tryst_engine_params params = {.struct_size = sizeof params,
+                                        .ctx = fake_ctx(world, 0),
+                                        .group = fake_group(world, 0),
+                                        .program = program,
+                                        .stages = stages,
+                                        .feed = canary_feed};
+    tryst_status status = tryst_engine_open(&params, &engine);
+    assert_true((status == TRYST_OK) == (engine != NULL));
+    tryst_engine_close(engine);
+    assert_int_equal(fake_world_close(world), 0);
+    return status;
+}
+
+static void test_replicas(void **state)
+{
+    tryst_program *one = NULL, *program = NULL;
+    assert_int_equal(tryst_program_generate("1f1b", 3, 20, &one), TRYST_OK);
+    assert_int_equal(tryst_program_replicate(one, 2, &program), TRYST_OK);
+    fail_each(attempt_replicate, one);
+    fail_each(attempt_check, program);
+    fail_each(attempt_simulate, program);
+    fail_each(attempt_open_replicated, program);
+    tryst_program_close(program);
+    tryst_program_close(one);
+}
+
 static void test_programs(void **state)
 {
     char path[256];
@@ -218,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
