@@ -10,6 +10,7 @@
 #include "commsched/profile/profile.h"
 #include "commsched/profile/recorder.h"
 #include "core/memory/alloc.h"
+#include "core/os/ticks.h"
 #include "tryst/profile.h"
 #include "tryst/topo.h"
 #include "tryst/tryst.h"
@@ -460,8 +461,10 @@ static void cost(void **state)
         least = spent < least ? spent : least;
     }
     print_message("%llu ns per operation\n", (unsigned long long)least);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_in_range(least, 0, 100);
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+    if (ticks_are_steady()) /* else three readings of the clock take most of it */
+        assert_in_range(least, 0, 100);
 #endif
     recorder_close(own);
 }
