@@ -31,7 +31,8 @@ TRYST_API uint64_t tryst_model_weights_count(const tryst_model *model);
 #define TRYST_DIGEST_TEXT_BYTES 33
 
 /** Write XXH3-128 of `weights` as 32 lower-case hexadecimal digits in canonical
- *  (big-endian) order, as `xxhsum -H2` prints it. */
+ *  (big-endian) order, as `xxhsum -H2` prints it. If `digest` is NULL, or `weights` is
+ *  NULL and the count is not 0, tryst_last_error names it and `digest` becomes empty. */
 TRYST_API void tryst_weights_digest(const float *weights, uint64_t weights_count,
                                     char digest[TRYST_DIGEST_TEXT_BYTES]);
 

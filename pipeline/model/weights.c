@@ -106,6 +106,14 @@ uint64_t tryst_model_weights_count(const tryst_model *model)
 void tryst_weights_digest(const float *weights, uint64_t weights_count,
                           char digest[TRYST_DIGEST_TEXT_BYTES])
 {
+    bool missing = !weights && weights_count;
+    if (digest) {
+        digest[0] = '\0';
+    }
+    if (!digest || missing) {
+        (void)refuse_null("digest weights", digest ? "weights" : "digest");
+        return;
+    }
     XXH128_hash_t hash = XXH3_128bits(weights, weights_count * sizeof(float));
     snprintf(digest, TRYST_DIGEST_TEXT_BYTES, "%016llx%016llx",
              (unsigned long long)hash.high64, (unsigned long long)hash.low64);

@@ -397,6 +397,20 @@ static void test_nulls(void **state)
     tryst_engine_abort(NULL, TRYST_E_ABORTED, NULL);
 }
 
+/* A digest returns nothing, so a refusal is its error text alone. */
+static void test_digest_nulls(void **state)
+{
+    char digest[TRYST_DIGEST_TEXT_BYTES] = "old";
+    float weight = 1;
+    tryst_weights_digest(&weight, 1, NULL);
+    assert_string_equal(tryst_last_error(), "cannot digest weights: digest is NULL");
+    tryst_weights_digest(NULL, 1, digest);
+    assert_string_equal(tryst_last_error(), "cannot digest weights: weights is NULL");
+    assert_string_equal(digest, "");
+    tryst_weights_digest(NULL, 0, digest);
+    assert_string_equal(digest, "99aa06d3014798d86001c324468d497f");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,7 +420,7 @@ int main(void)
         cmocka_unit_test(test_stages),     cmocka_unit_test(test_works),
         cmocka_unit_test(test_data),       cmocka_unit_test(test_weights),
         cmocka_unit_test(test_replay),     cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_nulls),      cmocka_unit_test(test_digest_nulls),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
