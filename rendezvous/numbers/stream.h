@@ -117,11 +117,6 @@ static inline void stream_in_ack(struct stream_in *in, bool all)
     in->acked_mask = in->mask;
 }
 
-static inline bool stream_in_is_owed(const struct stream_in *in)
-{
-    return in->base != in->acked_base || in->mask != in->acked_mask;
-}
-
 /* ---- the producer's end ------------------------------------------------------------ */
 
 /** A send in flight; embedded in its owner. */

@@ -320,7 +320,6 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->parked.seq = rec->seq;
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
-    want->rail = rec->rail;
     if (want->flags & RECORD_VOID)
         want->cause = cause_in_want(peer, rec);
     want->transfer.bytes = rec->bytes;

@@ -22,7 +22,6 @@ struct want {
     uint8_t dtype;
     /** RECORD_VOID, _ALLOC, _PRIORITY, _RAISED, _BACKGROUND, _SHAPE, _DEVICE. */
     uint8_t flags;
-    uint8_t rail;
     bool answered; /**< the id has ended and has left peer->in.wants */
     bool early;    /**< counted in peer->in.early_wants */
     /** The send has failed, and the answer waits for slices from device memory that are

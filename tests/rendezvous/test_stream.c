@@ -157,12 +157,17 @@ static void frames_come(void)
         frame_comes();
 }
 
+static bool ack_is_due(void)
+{
+    return ends.in.base != ends.in.acked_base || ends.in.mask != ends.in.acked_mask;
+}
+
 /* Send and read all that is due. */
 static void settle(void)
 {
-    if (ends.packed < ends.records_count_made || stream_in_is_owed(&ends.in))
+    if (ends.packed < ends.records_count_made || ack_is_due())
         frame_leaves(SIZE_MAX);
-    assert_false(stream_in_is_owed(&ends.in));
+    assert_false(ack_is_due());
     frames_come();
     for (size_t i = 0; i < sent(); i++)
         assert_int_equal(ends.ended[i], ends.done[i]);

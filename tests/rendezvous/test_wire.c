@@ -47,7 +47,6 @@ static bool want_put(struct wire_writer *writer)
                                            .posted = 1,
                                            .priority = -2,
                                            .dtype = 7,
-                                           .rail = 0,
                                            .key_bytes = 3},
                      "abc", NULL);
 }

@@ -187,7 +187,7 @@ struct record_want {
     uint32_t posted;      /**< slices posted when the WANT left */
     int32_t priority;
     uint8_t dtype;
-    uint8_t rail; /**< 0; has no meaning yet */
+    uint8_t reserved; /**< 0 */
     uint16_t key_bytes;
 };
 static_assert(sizeof(struct record_want) == 64, "want");
