@@ -220,6 +220,8 @@ full)
     line 'send to rank 1: [^ ]*;first;0:0 .*waits for the consumer to take bytes that are in flight: its window is full' "$pid_0"
     says 'send to rank 1: [^ ]*;second;0:0 .*waits for its turn, behind another send: [^ ]*;first;0:0'
     says '    rank 1: .* in flight [1-9][0-9]* of [1-9][0-9]*, slices of [1-9]'
+    # Rank 0 has posted this send, which rank 1 cannot see.
+    line 'receive from rank 0: [^ ]*;second;0:0 .*waits for the send: none of its bytes have come' "$pid_1"
     "$info" --live --json "$pid_0" >"$dir/out"
     says '"behind": "[^"]*;first;0:0"'
     says '"window_bytes": [1-9]'

@@ -464,6 +464,26 @@ static void changes_are_refused(void **state)
     mem_free(bytes);
 }
 
+/* The last class of an operation has no end. */
+static void last_class_without_end(void **state)
+{
+    const uint8_t no_end[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+    struct err err = ERR_INIT;
+    struct compiled_plan *plan;
+    uint8_t *bytes;
+    size_t count, at = 0;
+    assert_int_equal(compiled_plan_equal(2, &no_params, &err, &plan), TRYST_OK);
+    assert_int_equal(compiled_plan_encode(plan, &err, &bytes, &count), TRYST_OK);
+    compiled_plan_close(plan);
+    for (size_t i = 0; i + 8 < count; i++)
+        at = memcmp(bytes + i, no_end, 8) == 0 ? i : at;
+    assert_true(at > 0);
+    bytes[at + 7] = 0;
+    assert_int_equal(compiled_plan_decode(bytes, count, &err, &plan), TRYST_E_INVALID);
+    assert_non_null(strstr(err.text, "the last one, ends at 72057594037927935 bytes"));
+    mem_free(bytes);
+}
+
 /* The offsets that compiled.h gives: each of these breaks one rule. */
 static void each_rule_refuses(void **state)
 {
@@ -556,6 +576,7 @@ int main(void)
         cmocka_unit_test(rates_fill_links),          cmocka_unit_test(children_in_order),
         cmocka_unit_test(changes_are_refused),       cmocka_unit_test(each_rule_refuses),
         cmocka_unit_test(pairs_and_children_refuse), cmocka_unit_test(out_rates),
+        cmocka_unit_test(last_class_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

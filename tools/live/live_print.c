@@ -61,7 +61,7 @@ const char *live_missing_text(const struct live_rank *rank, const struct live_op
         return "the send: the producer has no room for more announcements";
     if (record->kind == TRYST_LIVE_RECV)
         return record->done_bytes ? "the rest of the bytes"
-                                  : "the send: the producer has not posted it";
+                                  : "the send: none of its bytes have come";
     if (record->state == TRYST_LIVE_INLINE)
         return "the receive: no receive has taken its bytes";
     return record->state == TRYST_LIVE_MATCHED

@@ -423,9 +423,16 @@ static tryst_status class_decode(struct reader *reader, const struct compiled_op
     class->parts_count = get32(reader);
     if (!may_follow(reader, class->parts_count, 8))
         return cut_short(reader);
-    if ((c > 0 && class->bytes_max <= op->classes[c - 1].bytes_max) ||
-        (c + 1 == op->classes_count && class->bytes_max != UINT64_MAX))
-        return refuse(reader, "class %u of a compiled plan: not a valid end: %llu bytes",
+    if (c > 0 && class->bytes_max <= op->classes[c - 1].bytes_max)
+        return refuse(reader,
+                      "class %u of a compiled plan ends at %llu bytes, not above the "
+                      "class before, which ends at %llu",
+                      c, (unsigned long long)class->bytes_max,
+                      (unsigned long long)op->classes[c - 1].bytes_max);
+    if (c + 1 == op->classes_count && class->bytes_max != UINT64_MAX)
+        return refuse(reader,
+                      "class %u of a compiled plan, the last one, ends at %llu bytes; "
+                      "it must have no end",
                       c, (unsigned long long)class->bytes_max);
     if (class->bytes_per_s == 0 || class->slice_bytes < SLICE_LEAST ||
         class->slice_bytes > SLICE_MOST || class->slice_bytes % SLICE_MULTIPLE)

@@ -245,11 +245,20 @@ static tryst_status cuda_open(int32_t device, tryst_precision precision,
                                             .dtype = device_precision_dtype(precision),
                                             .wide = device_precision_wide(precision),
                                             .device = device};
-    if (!context_calls_find(&session->calls) ||
-        session->calls.retain(&session->context, device) != 0) {
+    if (!context_calls_find(&session->calls)) {
         free(session);
         return open_fail(to, TRYST_E_UNSUPPORTED, device,
-                         "the driver has no primary context for it");
+                         "the driver lacks functions of primary contexts (CUDA 11.0); "
+                         "install a newer driver");
+    }
+    int code = session->calls.retain(&session->context, device);
+    if (code != 0) {
+        char why[80];
+        (void)snprintf(why, sizeof(why),
+                       "the driver gives no primary context for it (CUDA error %d)",
+                       code);
+        free(session);
+        return open_fail(to, TRYST_E_UNSUPPORTED, device, why);
     }
     session_enter(&session->base);
     status = session_fill(session);
