@@ -108,7 +108,7 @@ large=16000000
 least=0
 seconds=0.05
 faster=no
-for try in 1 2 3 4 5; do
+for _ in 1 2 3 4 5; do
     cat >"$dir/planted.json" <<END
 {"tryst_profile": 1, "nodes": [
  {"name": "b1", "seconds": 0.001}, {"name": "g1", "bytes": $large, "after": ["b1"]},
