@@ -370,7 +370,7 @@ static void colls_used(void *arg, const tryst_op *op, bool by_callback)
     if (op->kind == OP_COLL)
         recorder_use(colls->recorder, op->recorded, by_callback);
     else
-        recorder_use_step(colls->recorder, op->step_id);
+        recorder_use_step(colls->recorder, op->step_id, by_callback);
 }
 
 /* ---- open and close ---------------------------------------------------------------- */

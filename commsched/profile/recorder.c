@@ -371,13 +371,14 @@ void recorder_use(struct recorder *recorder, uint64_t op, bool by_callback)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-void recorder_use_step(struct recorder *recorder, uint64_t step)
+void recorder_use_step(struct recorder *recorder, uint64_t step, bool by_callback)
 {
     pthread_mutex_lock(&recorder->lock);
     struct period *period = present(recorder);
     for (uint32_t i = 0; i < period->ops_count; i++)
         if (period->ops[i].step == step && !period->ops[i].at[PROFILE_FIRST_USE])
-            use(recorder, period, i, thread_index(recorder));
+            use(recorder, period, i,
+                by_callback ? period->ops[i].thread : thread_index(recorder));
     pthread_mutex_unlock(&recorder->lock);
 }
 

@@ -61,12 +61,12 @@ uint64_t recorder_now(const struct recorder *recorder);
 /** Record that an operation has ended now, and times before; 0: not known. */
 void recorder_done(struct recorder *recorder, uint64_t op, uint64_t matched_at,
                    uint64_t first_slice_at);
-/** Record the first use of an operation; later ones change nothing. `by_callback`: its
- *  own callback, which counts as a use by the thread that submitted the operation. */
+/** Record the first use of an operation; later ones change nothing. `by_callback`: in a
+ *  callback, which counts as a use by the thread that submitted the operation. */
 void recorder_use(struct recorder *recorder, uint64_t op, bool by_callback);
-/** Record that this thread uses all operations of a step that were not used before: it
+/** Record that all operations of a step are used that were not used before: the program
  *  has waited for the close of the step. */
-void recorder_use_step(struct recorder *recorder, uint64_t step);
+void recorder_use_step(struct recorder *recorder, uint64_t step, bool by_callback);
 /** Record that the calling thread begins to wait inside the library, or ends to. */
 void recorder_wait_begin(struct recorder *recorder);
 void recorder_wait_end(struct recorder *recorder);

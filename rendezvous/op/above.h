@@ -43,8 +43,9 @@ struct above {
      *  page. */
     int32_t (*waits_for)(void *arg, const tryst_op *op);
     /** Note a use of a recorded operation (op.h): its callback, or a test, a wait or a
-     *  stream's wait that met its end. OP_COLL, OP_STEP_CLOSE. Any thread, until the
-     *  context closes. NULL: nothing is recorded. */
+     *  stream's wait that met its end. OP_COLL, OP_STEP_CLOSE. `by_callback`: in a
+     *  callback, also of another operation. Any thread, until the context closes. NULL:
+     *  nothing is recorded. */
     void (*used)(void *arg, const tryst_op *op, bool by_callback);
 };
 

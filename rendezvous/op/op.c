@@ -166,7 +166,7 @@ void op_used(const tryst_op *op, bool by_callback)
 {
     const struct above *above = &op->rdv->above;
     if (op->recorded && above->used && op->rdv->fork_generation == fork_generation_now())
-        above->used(above->arg, op, by_callback);
+        above->used(above->arg, op, by_callback || op_in_callback);
 }
 
 /* Do the rare parts of op_report: failures, flows, the trace. */

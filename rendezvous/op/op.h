@@ -289,8 +289,8 @@ void op_trace_flow(const tryst_op *op, uint64_t at_ns);
 /** Trace that slice `index` leaves or, for the receiver of a flow, has arrived. */
 void op_trace_slice(const tryst_op *op, uint32_t index);
 /** Report a use of the result of `op`, OP_COLL or OP_STEP_CLOSE, to the layer above,
- *  which may record the first one. `by_callback`: the operation's own callback. Any
- *  thread. */
+ *  which may record the first one. `by_callback`: before the operation's own callback.
+ *  Any thread. */
 void op_used(const tryst_op *op, bool by_callback);
 /** Return tryst_op_test of an operation with the outcome TRYST_IN_PROGRESS. */
 tryst_status op_pending_outcome(const tryst_op *op);

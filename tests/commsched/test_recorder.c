@@ -253,7 +253,7 @@ static void callbacks(void **state)
         recorder_wait_end(recorder);
         compute(2);
         submit("alone", 3);
-        recorder_use_step(recorder, step);
+        recorder_use_step(recorder, step, false);
         compute(4);
     }
     tryst_profile *profile = recorded();
@@ -370,6 +370,34 @@ static void bounded(void **state)
     tryst_profile_close(recorded());
 }
 
+/* A callback that tests the close of the step uses its operations on behalf of the
+ * threads that submitted them. */
+static void *close_thread(void *arg)
+{
+    (void)arg;
+    recorder_use_step(recorder, step, true);
+    return NULL;
+}
+
+static void closed_by_callback(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        step++;
+        submit("a", 1);
+        compute(1);
+        assert_int_equal(pthread_create(&thread, NULL, close_thread, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        compute(2);
+    }
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 3);
+    check(profile, 1, "thread 0;action 0", 0.001, "");
+    check(profile, 2, "thread 0;action 1", 0.002, "thread 0;action 0,a");
+    tryst_profile_close(profile);
+}
+
 /* An operation of a period that is not kept any more is ignored. */
 static void late(void **state)
 {
@@ -473,12 +501,19 @@ int main(void)
 {
 #define RECORDER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        RECORDER_TEST(data_parallel),  RECORDER_TEST(text),
-        RECORDER_TEST(median),         RECORDER_TEST(other_step),
-        RECORDER_TEST(names_and_uses), RECORDER_TEST(callbacks),
-        RECORDER_TEST(threads),        RECORDER_TEST(too_many_threads),
-        RECORDER_TEST(nothing),        RECORDER_TEST(bounded),
-        RECORDER_TEST(late),           RECORDER_TEST(allocations),
+        RECORDER_TEST(data_parallel),
+        RECORDER_TEST(text),
+        RECORDER_TEST(median),
+        RECORDER_TEST(other_step),
+        RECORDER_TEST(names_and_uses),
+        RECORDER_TEST(callbacks),
+        RECORDER_TEST(threads),
+        RECORDER_TEST(too_many_threads),
+        RECORDER_TEST(nothing),
+        RECORDER_TEST(bounded),
+        RECORDER_TEST(closed_by_callback),
+        RECORDER_TEST(late),
+        RECORDER_TEST(allocations),
         RECORDER_TEST(cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
