@@ -25,7 +25,7 @@ static struct shared *shared;
 
 /* ---- a program --------------------------------------------------------------------- */
 
-static char layer_names[LAYERS][16];
+static char layer_names[LAYERS][24];
 
 struct program {
     struct harness_rank *rank;

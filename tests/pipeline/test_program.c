@@ -316,79 +316,79 @@ static void test_unequal_replicas(void **state)
     tryst_program_close(program);
 }
 
+static const struct {
+    int ranks, stages, microbatches;
+    const char *actions;
+    const char *says;
+    const char *marked; /* beginning of the marked row of the grid */
+} refused[] = {
+    {1, 1, 1, "0F0 0F0 0B0 0UPDATE", "appears twice", "Step   1: [0F0]"},
+    {1, 1, 1, "0F0 0B0 0W0 0UPDATE", "appears twice", "Step   2: [0W0]"},
+    {1, 1, 2, "0F0 0F1 0B0 0UPDATE", "stage 0 has no backward", "Step   4: []"},
+    {1, 1, 1, "0F0 0I0 0UPDATE", "no weight gradient (W) of micro-batch 0",
+     "Step   3: []"},
+    {2, 2, 1, "0F0 0B0 0UPDATE |", "no rank has an action of this stage", NULL},
+    {2, 2, 1, "0F0 0B0 0UPDATE | 1F0 1B0 1UPDATE 0UPDATE",
+     "0UPDATE follows no backward of stage 0", "Step   3:"},
+    {2, 2, 1, "0F0 1B0 0B0 0UPDATE | 1F0 1UPDATE",
+     "micro-batch 0 of stage 1 is already on rank 0", "Step   0:"},
+    {1, 1, 1, "0B0 0F0 0UPDATE", "0B0 waits for the output of stage 0",
+     "Step   0: [0B0]"},
+    {1, 1, 1, "0F0 0W0 0I0 0UPDATE", "0W0 waits for the input's gradient",
+     "Step   1: [0W0]"},
+    /* crossed: each rank waits for a result that the other produces later */
+    {2, 2, 2, "0F0 0B0 0F1 0B1 0UPDATE | 1F1 1B1 1F0 1B0 1UPDATE",
+     "rank 1, position 0: 1F1 waits for the output of stage 0, micro-batch 1",
+     "Step   1: [0B0]"},
+    {1, 1, 1, "0F0v1 0B0 0UPDATE", "reads version 1, but the newest there is 0",
+     "Step   0: [0F0v1]"},
+    {1, 1, 1, "0F0 0B0", "followed by no UPDATE", "Step   2: []"},
+    {1, 1, 1, "0UPDATE 0F0 0B0 0UPDATEv2", "follows no backward", "Step   0: [0UPDATE]"},
+    {1, 1, 1, "0F0 0B0 0UPDATEv3", "this update makes version 1",
+     "Step   2: [0UPDATEv3]"},
+    {1, 1, 1, "0F0 0REDUCE_GRAD 0B0 0UPDATE", "0REDUCE_GRAD follows no backward",
+     "Step   1: [0REDUCE_GRAD]"},
+    {1, 1, 1, "0F0 0B0 0REDUCE_GRAD 0REDUCE_GRAD 0UPDATE", "are summed already",
+     "Step   3: [0REDUCE_GRAD]"},
+    {1, 1, 2, "0F0 0F1 0B0 0REDUCE_GRAD 0B1 0UPDATE",
+     "0B1 comes between REDUCE_GRAD and UPDATE of stage 0", "Step   4: [0B1]"},
+    /* two replicas of one stage */
+    {2, 1, 2, "0F0 0B0 0REDUCE_GRAD 0UPDATE | 0F1 0B1 0UPDATE",
+     "follows no REDUCE_GRAD, but the stage has 2 replicas", "Step   2:"},
+    {2, 1, 2, "0F0 0B0 0REDUCE_GRAD 0UPDATE | 0F1 0B1", "are followed by no UPDATE",
+     "Step   2:"},
+    {2, 1, 3,
+     "0F0 0B0 0REDUCE_GRAD 0UPDATE | "
+     "0F1 0B1 0REDUCE_GRAD 0UPDATE 0F2 0B2 0REDUCE_GRAD 0UPDATEv2",
+     "stage 0 has 2 UPDATEs on rank 1, but 1 on rank 0", "Step   8:"},
+    /* each replica of a stage waits for the other one's second REDUCE_GRAD */
+    {2, 2, 2,
+     "0F0 1F0 1B0 1REDUCE_GRAD 1UPDATE 0B0 0REDUCE_GRAD 0UPDATE | "
+     "0F1 1F1 1B1 0B1 0REDUCE_GRAD 0UPDATE 1REDUCE_GRAD 1UPDATE",
+     "rank 0, position 4: 1UPDATE waits for a REDUCE_GRAD of another replica; rank "
+     "1, "
+     "position 5: 0UPDATE waits",
+     "Step   4:"},
+};
+
 static void test_checker_refuses(void **state)
 {
-    static const struct {
-        int ranks, stages, microbatches;
-        const char *actions;
-        const char *says;
-        const char *marked; /* beginning of the marked row of the grid */
-    } rows[] = {
-        {1, 1, 1, "0F0 0F0 0B0 0UPDATE", "appears twice", "Step   1: [0F0]"},
-        {1, 1, 1, "0F0 0B0 0W0 0UPDATE", "appears twice", "Step   2: [0W0]"},
-        {1, 1, 2, "0F0 0F1 0B0 0UPDATE", "stage 0 has no backward", "Step   4: []"},
-        {1, 1, 1, "0F0 0I0 0UPDATE", "no weight gradient (W) of micro-batch 0",
-         "Step   3: []"},
-        {2, 2, 1, "0F0 0B0 0UPDATE |", "no rank has an action of this stage", NULL},
-        {2, 2, 1, "0F0 0B0 0UPDATE | 1F0 1B0 1UPDATE 0UPDATE",
-         "0UPDATE follows no backward of stage 0", "Step   3:"},
-        {2, 2, 1, "0F0 1B0 0B0 0UPDATE | 1F0 1UPDATE",
-         "micro-batch 0 of stage 1 is already on rank 0", "Step   0:"},
-        {1, 1, 1, "0B0 0F0 0UPDATE", "0B0 waits for the output of stage 0",
-         "Step   0: [0B0]"},
-        {1, 1, 1, "0F0 0W0 0I0 0UPDATE", "0W0 waits for the input's gradient",
-         "Step   1: [0W0]"},
-        /* crossed: each rank waits for a result that the other produces later */
-        {2, 2, 2, "0F0 0B0 0F1 0B1 0UPDATE | 1F1 1B1 1F0 1B0 1UPDATE",
-         "rank 1, position 0: 1F1 waits for the output of stage 0, micro-batch 1",
-         "Step   1: [0B0]"},
-        {1, 1, 1, "0F0v1 0B0 0UPDATE", "reads version 1, but the newest there is 0",
-         "Step   0: [0F0v1]"},
-        {1, 1, 1, "0F0 0B0", "followed by no UPDATE", "Step   2: []"},
-        {1, 1, 1, "0UPDATE 0F0 0B0 0UPDATEv2", "follows no backward",
-         "Step   0: [0UPDATE]"},
-        {1, 1, 1, "0F0 0B0 0UPDATEv3", "this update makes version 1",
-         "Step   2: [0UPDATEv3]"},
-        {1, 1, 1, "0F0 0REDUCE_GRAD 0B0 0UPDATE", "0REDUCE_GRAD follows no backward",
-         "Step   1: [0REDUCE_GRAD]"},
-        {1, 1, 1, "0F0 0B0 0REDUCE_GRAD 0REDUCE_GRAD 0UPDATE", "are summed already",
-         "Step   3: [0REDUCE_GRAD]"},
-        {1, 1, 2, "0F0 0F1 0B0 0REDUCE_GRAD 0B1 0UPDATE",
-         "0B1 comes between REDUCE_GRAD and UPDATE of stage 0", "Step   4: [0B1]"},
-        /* two replicas of one stage */
-        {2, 1, 2, "0F0 0B0 0REDUCE_GRAD 0UPDATE | 0F1 0B1 0UPDATE",
-         "follows no REDUCE_GRAD, but the stage has 2 replicas", "Step   2:"},
-        {2, 1, 2, "0F0 0B0 0REDUCE_GRAD 0UPDATE | 0F1 0B1", "are followed by no UPDATE",
-         "Step   2:"},
-        {2, 1, 3,
-         "0F0 0B0 0REDUCE_GRAD 0UPDATE | "
-         "0F1 0B1 0REDUCE_GRAD 0UPDATE 0F2 0B2 0REDUCE_GRAD 0UPDATEv2",
-         "stage 0 has 2 UPDATEs on rank 1, but 1 on rank 0", "Step   8:"},
-        /* each replica of a stage waits for the other one's second REDUCE_GRAD */
-        {2, 2, 2,
-         "0F0 1F0 1B0 1REDUCE_GRAD 1UPDATE 0B0 0REDUCE_GRAD 0UPDATE | "
-         "0F1 1F1 1B1 0B1 0REDUCE_GRAD 0UPDATE 1REDUCE_GRAD 1UPDATE",
-         "rank 0, position 4: 1UPDATE waits for a REDUCE_GRAD of another replica; rank "
-         "1, "
-         "position 5: 0UPDATE waits",
-         "Step   4:"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tryst_program *program =
-            parse(rows[i].ranks, rows[i].stages, rows[i].microbatches, rows[i].actions);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        tryst_program *program = parse(refused[i].ranks, refused[i].stages,
+                                       refused[i].microbatches, refused[i].actions);
         assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_E_PROGRAM);
-        if (!strstr(tryst_last_error(), rows[i].says)) {
-            fail_msg("%s: expected \"%s\" in:\n%s", rows[i].actions, rows[i].says,
+        if (!strstr(tryst_last_error(), refused[i].says)) {
+            fail_msg("%s: expected \"%s\" in:\n%s", refused[i].actions, refused[i].says,
                      tryst_last_error());
         }
         const char *mark = strstr(tryst_last_error(), "<-- ERROR HERE");
-        if (rows[i].marked) {
+        if (refused[i].marked) {
             assert_non_null(mark);
             while (mark > tryst_last_error() && mark[-1] != '\n') {
                 mark--;
             }
-            if (strncmp(mark, rows[i].marked, strlen(rows[i].marked)) != 0) {
-                fail_msg("%s: the mark is in the row %s", rows[i].actions,
+            if (strncmp(mark, refused[i].marked, strlen(refused[i].marked)) != 0) {
+                fail_msg("%s: the mark is in the row %s", refused[i].actions,
                          tryst_last_error());
             }
         } else {
