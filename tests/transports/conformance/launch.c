@@ -25,6 +25,7 @@
 
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
+#include "core/os/foreign_fd.h"
 #include "support/descriptors.h"
 
 uint64_t conf_round;
@@ -214,6 +215,7 @@ static void child_run(const struct start *first, int count)
     }
     if (!good)
         atomic_store(&first->shared->failed, 1);
+    (void)foreign_fds_wait(NS_PER_S); /* TSan reports a thread that is not joined */
     exit(good ? 0 : 1);
 }
 
