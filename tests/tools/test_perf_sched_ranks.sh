@@ -139,8 +139,7 @@ fails() { # <text> <options…>
 }
 fails "$dir/none.json" --profile "$dir/none.json" -n 2
 echo '{"tryst_profile": 1, "nodes": [{"name": "a", "bytes": 4000000000000000}]}' >"$dir/huge.json"
-# Sanitizers end a program that asks for too much; this lets malloc fail instead.
+# ASan ends a program that asks for too much; this lets malloc fail instead.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:allocator_may_return_null=1"
-export TSAN_OPTIONS="${TSAN_OPTIONS:-}:allocator_may_return_null=1"
 fails 'cannot allocate the gradients' --profile "$dir/huge.json" -n 2
 exit $fail
