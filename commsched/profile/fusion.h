@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file fusion.h
- *  Which operations to join, where each costs time of its own beside its bytes.
+ *  Which operations to join, where each costs an overhead beside its bytes.
  *
  *  Idea: let operations be sorted by the time at which they are ready, and their tails
  *  rise in the same order, as in data-parallel training, where the gradient that is ready

@@ -12,7 +12,7 @@
 #include "oracle.h"
 #include "tryst/profile.h"
 
-/** What is recorded of an operation. */
+/** Times that a recorded step has for an operation. */
 enum profile_time {
     PROFILE_READY,
     PROFILE_MATCHED,

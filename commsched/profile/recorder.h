@@ -45,7 +45,7 @@ struct recorder_submission {
     uint64_t cause;   /**< that operation; 0: it was not recorded */
 };
 
-/** What a submission is in its period. */
+/** The place of a submission in its period. */
 struct recorder_submitted {
     uint64_t op;     /**< its number for the calls below; 0: it is not recorded */
     uint64_t period; /**< the period's number, from 1 on since the last reset */

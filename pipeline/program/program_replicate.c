@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies a program for data parallelism over whole pipelines.
  *
- * The one idea: a replica is the same lists on ranks of its own, with micro-batches of
- * its own; only REDUCE_GRAD connects the replicas. As in PyTorch's files, a REDUCE_GRAD
- * follows the last backward before each UPDATE. */
+ * The one idea: a replica is the same lists on other ranks, with other micro-batches;
+ * only REDUCE_GRAD connects the replicas. As in PyTorch's files, a REDUCE_GRAD follows
+ * the last backward before each UPDATE. */
 #include <limits.h>
 #include <stdlib.h>
 

@@ -60,7 +60,7 @@ struct measure {
     tryst_profile_params params;
 };
 
-/* A context of its own, and what runs in it. */
+/* The context of one policy, and what runs in it. */
 struct bench {
     struct measure *all;
     tryst_ctx *ctx;
@@ -260,7 +260,7 @@ static tryst_status rates_take(struct bench *bench, double all_at_once_s,
     double bytes = (double)order_sum(all->job->profile).bytes;
     double certificate = certificate_rate(bench);
     /* In virtual time, all at once take bytes / rate + latency. What is too small for
-     * that has no rate of its own: its time is that of one operation. */
+     * that has no rate: its time is that of one operation. */
     double moving_s = fmax(all_at_once_s - measured->latency_s, all_at_once_s / 2);
     measured->bytes_per_s = bytes > 0 && moving_s > 0 ? bytes / moving_s : NAN;
     /* without bytes the rate has no effect */
