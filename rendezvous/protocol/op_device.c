@@ -6,6 +6,7 @@
  */
 #include "op_device.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -299,6 +300,10 @@ void op_device_unhold(tryst_op *op)
 }
 
 /* ---- small tensors ----------------------------------------------------------------- */
+
+/* The stage does not count these slots, so they must not be ones that its slices wait
+ * for. */
+static_assert(EAGER_BYTES_LIMIT <= SLOT_SMALL_BYTES, "a class without a limit");
 
 static bool device_slot_get(tryst_op *op, enum copy_way way, size_t bytes)
 {

@@ -2,11 +2,12 @@
 /*
  * Pinned slots, of powers of two. A slot is pinned once and kept until the end, since
  * unpinning waits for the device, where a stream may be waiting for an operation of this
- * library. To pin less, a size that has two slots uses an idle slot of a larger size
- * before it gets a third one.
+ * library. To pin less, a size above the smallest that has two slots uses an idle slot of
+ * a larger size before it gets a third one.
  *
  * Invariant: a chunk's slots are all of one class; `bytes` of a side is the sum of its
- * chunks of other classes than the smallest.
+ * chunks of other classes than the smallest. A small tensor never holds a slot of another
+ * class, so a slice that finds no slot waits for other slices only.
  */
 #include "transports/memory/slots.h"
 
@@ -14,9 +15,9 @@
 
 #include "core/memory/alloc.h"
 
-/* The smallest slot holds any tensor that is sent inside a frame. The smallest slots are
- * pinned 16 at a time, since each pinned allocation is slow. */
+/* The smallest slots are pinned 16 at a time, since each pinned allocation is slow. */
 enum { SMALL_BITS = 12, SMALL_COUNT = 16, ALWAYS = 2 };
+static_assert(1u << SMALL_BITS == SLOT_SMALL_BYTES, "one size");
 
 struct slot_chunk {
     struct list_node node;
@@ -136,7 +137,7 @@ struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
     uint32_t class = class_of(bytes), from = class;
     if ((size_t)1 << class < bytes)
         return NULL;
-    if (side->held[class] >= ALWAYS)
+    if (class > SMALL_BITS && side->held[class] >= ALWAYS)
         from = class_free(side, class);
     if (list_empty(&side->free[from])) {
         if (!chunk_open(slots, side, memory, device, class))

@@ -16,6 +16,8 @@
 #include "transports/memory/copy.h"
 
 enum { SLOT_CLASSES = 48 };
+/** Bytes of the smallest slot: any tensor that is sent inside a frame. */
+#define SLOT_SMALL_BYTES 4096u
 
 struct slot {
     void *data;
@@ -39,13 +41,14 @@ struct slots {
     struct slots_side sides[COPY_WAYS];
 };
 
-/** Start without slots. Small slots (4 KiB) do not count against the limit, and two slots
- *  of each larger size are allowed beyond it. */
+/** Start without slots. Small slots do not count against the limit, and two slots of each
+ *  larger size are allowed beyond it. */
 void slots_init(struct slots *slots, struct memory_cache *cache, uint64_t limit_bytes);
 /** Unpin everything; all slots must have come back. */
 void slots_end(struct slots *slots);
-/** Get a slot. NULL: the limit is reached and no slot is free, or out of memory. `memory`
- *  must be the same in all calls. */
+/** Get a slot. NULL: the limit is reached and no slot is free, or out of memory. Up to
+ *  SLOT_SMALL_BYTES no limit applies, and no larger slot is taken. `memory` must be the
+ *  same in all calls. */
 struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
                        int32_t device, enum copy_way way, size_t bytes);
 void slots_put(struct slots *slots, enum copy_way way, struct slot *slot);

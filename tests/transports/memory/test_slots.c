@@ -68,6 +68,31 @@ static void test_small(void **state)
     hand_check();
 }
 
+/* A small tensor takes no idle slot of a larger size. A slice may need that one. */
+static void test_small_apart(void **state)
+{
+    enum { COUNT = 17 }; /* more than the first chunk has */
+    struct slot *small[COUNT], *large[2];
+    struct slots slots;
+    slots_init(&slots, NULL, 64 * KIB);
+    for (int i = 0; i < 2; i++)
+        assert_non_null(large[i] = get(&slots, COPY_OUT, MIB));
+    for (int i = 0; i < 2; i++)
+        slots_put(&slots, COPY_OUT, large[i]);
+    for (int i = 0; i < COUNT; i++) {
+        assert_non_null(small[i] = get(&slots, COPY_OUT, SLOT_SMALL_BYTES));
+        assert_int_equal(small[i]->bytes, SLOT_SMALL_BYTES);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_non_null(large[i] = get(&slots, COPY_OUT, MIB));
+    for (int i = 0; i < 2; i++)
+        slots_put(&slots, COPY_OUT, large[i]);
+    for (int i = 0; i < COUNT; i++)
+        slots_put(&slots, COPY_OUT, small[i]);
+    slots_end(&slots);
+    hand_check();
+}
+
 /* Slots are limited in bytes, but each size may have two beyond the limit; the directions
  * are counted separately. */
 static void test_limit(void **state)
@@ -247,10 +272,10 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_small),
-        cmocka_unit_test(test_limit),     cmocka_unit_test(test_room),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_registered),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_small),
+        cmocka_unit_test(test_small_apart), cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_room),        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_registered),  cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
