@@ -9,12 +9,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "auto_priority.h"
 #include "blocks_run.h"
-#include "cache.h"
 #include "calls.h"
 #include "commsched/coll/tree/edges.h"
 #include "commsched/coll/tree/map.h"
-#include "commsched/profile/priorities.h"
 #include "commsched/profile/recorder.h"
 #include "core/text/refuse.h"
 #include "prepare.h"
@@ -28,11 +27,18 @@ static const char submit_call[] = "submit";
 
 /* ---- preparation ------------------------------------------------------------------- */
 
+static const char prepare_call[] = "prepare a collective";
+
 static tryst_status name_check(const char *name)
 {
     if (!name)
         return refuse_null("prepare a collective", "the name");
     size_t bytes = strnlen(name, TRYST_COLL_NAME_MAX + 1);
+    if (strncmp(name, COLL_OWN_NAMES, strlen(COLL_OWN_NAMES)) == 0)
+        return refuse(TRYST_E_INVALID,
+                      "cannot prepare a collective: the name \"%.64s\" begins with "
+                      "\"" COLL_OWN_NAMES "\": such names are the library's",
+                      name);
     if (bytes && bytes <= TRYST_COLL_NAME_MAX && !memchr(name, ';', bytes))
         return TRYST_OK;
     return refuse(
@@ -97,15 +103,6 @@ static tryst_status shape_check(const tryst_group *group, const tryst_coll_param
     return reduces(params->kind) ? reduce_check(params) : TRYST_OK;
 }
 
-static tryst_status prepared_check(const tryst_group *group,
-                                   const tryst_coll_params *params)
-{
-    tryst_status status = group_check(group, "prepare a collective");
-    if (status == TRYST_OK)
-        status = name_check(params->name);
-    return status == TRYST_OK ? shape_check(group, params) : status;
-}
-
 tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *coll_params,
                                 tryst_coll **coll_p)
 {
@@ -118,7 +115,11 @@ tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *col
     if (!params)
         return refuse(TRYST_E_INVALID, "cannot prepare a collective: coll_params: %s",
                       tryst_sized_reason(coll_params));
-    tryst_status status = prepared_check(group, params);
+    tryst_status status = group_check(group, prepare_call);
+    if (status == TRYST_OK)
+        status = name_check(params->name);
+    if (status == TRYST_OK)
+        status = shape_check(group, params);
     return status == TRYST_OK ? coll_open(group_above(group), group, params, coll_p)
                               : status;
 }
@@ -403,19 +404,6 @@ static tryst_status thread_check(struct colls *colls, bool is_spread)
     return TRYST_OK;
 }
 
-/* Give the operation its default priority, if it has one and the caller gave none. */
-static void default_priority_set(const tryst_coll *coll, tryst_op *op,
-                                 const struct recorder_submitted *submitted)
-{
-    const struct coll_host *host = &coll->colls->host;
-    if (submitted->begins)
-        host->period_began(host->owner, op->step, submitted->period);
-    if (!(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND)) &&
-        priorities_get(host->priorities, coll->recorder_name, submitted->use,
-                       &op->priority))
-        op->flags |= TRYST_OP_PRIORITY;
-}
-
 /* Record the submission, before `op` is submitted. Any thread. */
 static void run_record_begin(struct coll_run *run, tryst_op *op)
 {
@@ -433,7 +421,7 @@ static void run_record_begin(struct coll_run *run, tryst_op *op)
     run->matched_at = run->first_slice_at = 0;
     run->recorded = op->recorded = submitted.op;
     if (coll->colls->host.priorities)
-        default_priority_set(coll, op, &submitted);
+        auto_priority_set(coll, op, &submitted);
 }
 
 static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
@@ -495,15 +483,18 @@ const tryst_subgroup *coll_subgroup_of(const tryst_op_params *params)
     return own ? own->subgroup : NULL; /* invalid params are refused later */
 }
 
-tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
-                       const tryst_tensor *out, const tryst_op_params *params,
-                       tryst_op **op_p)
+/* Find or prepare the collective, and start it; its name is checked. */
+static tryst_status named_call(tryst_step *step, tryst_coll_params what,
+                               const tryst_tensor *in, const tryst_tensor *out,
+                               const tryst_op_params *params, tryst_op **op_p)
 {
     tryst_coll *coll;
     tryst_group *group = step_group(step);
     what.struct_size = sizeof what;
     what.subgroup = coll_subgroup_of(params);
-    tryst_status status = prepared_check(group, &what);
+    tryst_status status = group_check(group, prepare_call);
+    if (status == TRYST_OK)
+        status = shape_check(group, &what);
     if (status == TRYST_OK)
         status = coll_find(group_above(group), group, &what, &coll);
     if (status != TRYST_OK)
@@ -511,6 +502,20 @@ tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_ten
     status = tryst_coll_start(step, coll, in, out, params, op_p);
     coll_unref(coll);
     return status;
+}
+
+tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
+                       const tryst_tensor *out, const tryst_op_params *params,
+                       tryst_op **op_p)
+{
+    tryst_status status = name_check(what.name);
+    return status == TRYST_OK ? named_call(step, what, in, out, params, op_p) : status;
+}
+
+tryst_status coll_call_own(tryst_step *step, tryst_coll_params what,
+                           const tryst_tensor *tensor, const tryst_op_params *params)
+{
+    return named_call(step, what, tensor, tensor, params, NULL);
 }
 
 /* Start the collective that `what` describes, with count and dtype of `tensor` (NULL:

@@ -9,6 +9,9 @@
 
 #include "tryst/coll.h"
 
+/** Names that the program cannot use. */
+#define COLL_OWN_NAMES "~tryst/"
+
 /** The dtype and count that a tensor of a start must have. */
 struct coll_wanted {
     tryst_dtype dtype;
@@ -27,6 +30,11 @@ const tryst_subgroup *coll_subgroup_of(const tryst_op_params *params);
 tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
                        const tryst_tensor *out, const tryst_op_params *params,
                        tryst_op **op_p);
+/** The same for the library's own collectives, in place: `what` has count and dtype, too,
+ *  and a name that begins with COLL_OWN_NAMES. The callback of `params` gets the
+ *  outcome. */
+tryst_status coll_call_own(tryst_step *step, tryst_coll_params what,
+                           const tryst_tensor *tensor, const tryst_op_params *params);
 
 /** True if two ranges of memory share a byte. */
 static inline bool coll_overlap(const char *a, uint64_t a_bytes, const char *b,

@@ -16,7 +16,6 @@
 #include <stdio.h>
 
 #include "blocks_run.h"
-#include "cache.h"
 #include "commsched/coll/tree/edges.h"
 #include "commsched/profile/recorder.h"
 #include "core/memory/alloc.h"

@@ -21,11 +21,11 @@ struct coll_host {
      *  thread. */
     tryst_status (*start)(void *owner);
     struct recorder *recorder; /**< records the collectives; NULL: none */
-    /** Default priorities of the recorded collectives; NULL: none. */
+    /** Default priorities of the recorded collectives of the whole group; NULL: none, in
+     *  subgroups too. */
     struct priorities *priorities;
-    /** With `priorities`: a period begins with a submission in `step` that follows. May
-     *  submit. Any thread. */
-    void (*period_began)(void *owner, tryst_step *step, uint64_t period);
+    /** With `priorities`: get the reason why they are not applied for now. Any thread. */
+    void (*unprioritized)(void *owner, const char *why);
 };
 
 tryst_status colls_open(const struct coll_host *host, const struct config *config,

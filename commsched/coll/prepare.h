@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file prepare.h
- *  Prepared collectives, and the memory of their runs.
+ *  Prepared collectives, the memory of their runs, and one-shot collectives.
  */
 #ifndef TRYST_COMMSCHED_COLL_PREPARE_H
 #define TRYST_COMMSCHED_COLL_PREPARE_H
@@ -20,5 +20,11 @@ void coll_unref(tryst_coll *coll);
 struct coll_run *coll_run_get(tryst_coll *coll);
 /** Keep `run` for the next start of its collective. The flows of `run` have ended. */
 void coll_run_put(struct coll_run *run);
+/** Find a kept collective with equal parameters, or prepare one and keep it. The caller
+ *  gets a reference. */
+tryst_status coll_find(struct colls *colls, tryst_group *group,
+                       const tryst_coll_params *params, tryst_coll **coll_p);
+/** Drop the kept collectives of `subgroup`; NULL: all. */
+void coll_kept_drop(struct colls *colls, const tryst_subgroup *subgroup);
 
 #endif

@@ -7,10 +7,11 @@
  * so collectives of two subgroups never match.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "cache.h"
 #include "commsched/coll/tree/contract.h"
+#include "commsched/profile/priorities.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "core/text/refuse.h"
@@ -38,8 +39,19 @@ void subgroup_unref(tryst_subgroup *subgroup)
     if (!subgroup ||
         atomic_fetch_sub_explicit(&subgroup->refs, 1, memory_order_acq_rel) != 1)
         return;
+    priorities_close(subgroup->priorities);
     mem_free(subgroup->plan);
     mem_free(subgroup);
+}
+
+const char *subgroup_suffix(const tryst_subgroup *subgroup,
+                            char text[SUBGROUP_SUFFIX_BYTES])
+{
+    *text = 0;
+    if (subgroup)
+        snprintf(text, SUBGROUP_SUFFIX_BYTES, ";subgroup %" PRIx64 ".%016" PRIx64,
+                 subgroup->epoch, subgroup->digest);
+    return text;
 }
 
 bool subgroup_has(const tryst_subgroup *subgroup, int32_t rank)
@@ -131,11 +143,12 @@ static tryst_subgroup *subgroup_make(tryst_group *group,
     subgroup->rank = rank;
     memcpy(subgroup->members, params->members, bytes);
     subgroup->plan = coll_plan_contract(plan, subgroup->members, params->count, rank);
-    if (!subgroup->plan) {
-        mem_free(subgroup);
-        return NULL;
-    }
-    return subgroup;
+    if (colls->host.priorities)
+        subgroup->priorities = priorities_open();
+    if (subgroup->plan && (subgroup->priorities || !colls->host.priorities))
+        return subgroup;
+    subgroup_unref(subgroup);
+    return NULL;
 }
 
 tryst_status tryst_subgroup_open(tryst_group *group,

@@ -13,6 +13,7 @@
 #include "tryst/coll.h"
 
 struct colls;
+struct priorities;
 
 /** A subgroup, immutable but for `refs`. */
 struct tryst_subgroup {
@@ -20,12 +21,20 @@ struct tryst_subgroup {
     struct colls *colls;
     tryst_group *group;
     struct coll_plan *plan;
+    struct priorities *priorities; /**< of its collectives; NULL: none */
     uint64_t epoch;
     uint64_t digest; /**< digest of `members` */
     uint32_t count;
     uint32_t rank;     /**< this rank's position in `members` */
     int32_t members[]; /**< ranks of the group */
 };
+
+/** Room for a suffix, with its terminator. */
+enum { SUBGROUP_SUFFIX_BYTES = 48 };
+/** Write what recorded names of the subgroup's collectives end with, and return it; NULL:
+ *  of the group, "". Collectives that can meet have one suffix on all ranks. */
+const char *subgroup_suffix(const tryst_subgroup *subgroup,
+                            char text[SUBGROUP_SUFFIX_BYTES]);
 
 /** Add a reference, which the caller owns. NULL is allowed, and returned. */
 tryst_subgroup *subgroup_ref(const tryst_subgroup *subgroup);

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "auto_priority.h"
 #include "commsched/coll/coll.h"
 #include "commsched/profile/priorities.h"
 #include "commsched/profile/recorder.h"
@@ -173,6 +172,12 @@ static void domain_leave(void *arg)
     progress_lock_put(arg);
 }
 
+static void unprioritized_log(void *owner, const char *why)
+{
+    const tryst_ctx *ctx = owner;
+    LOG_DEBUG(&ctx->log, "TRYST_AUTO_PRIORITY: priorities are not applied: %s", why);
+}
+
 static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
 {
     ctx->wiring = mem_zalloc(sizeof *ctx->wiring);
@@ -184,7 +189,7 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
                              .start = thread_start,
                              .recorder = ctx->recorder,
                              .priorities = ctx->priorities,
-                             .period_began = auto_priority_begin};
+                             .unprioritized = unprioritized_log};
     tryst_status status = colls_open(&host, ctx->config, &ctx->wiring->colls);
     if (status == TRYST_OK)
         status =

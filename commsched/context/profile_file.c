@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of the recorded step: TRYST_PROFILE, in which %r is the rank. Without %r all
- * ranks have one file, and rank 0 writes it.
+ * The names of the program's computation in recorded steps, and the file of one step:
+ * TRYST_PROFILE, in which %r is the rank. Without %r all ranks have one file, and rank 0
+ * writes it.
  *
- * Invariant: no failure here is the program's: it has its results, and gets a line.
+ * Invariant: no failure of the file is the program's, which has its results and gets a
+ * line.
  */
 #include "profile_file.h"
 
@@ -19,6 +21,7 @@
 #include "core/os/fd.h"
 #include "core/os/sigpipe.h"
 #include "core/text/refuse.h"
+#include "rendezvous/submission.h"
 #include "topology/base/text.h"
 #include "tryst/profile.h"
 #include "tryst/topo.h"
@@ -75,6 +78,20 @@ static void profile_write(tryst_ctx *ctx, const char *path)
                  path, err_reason(errno));
     tryst_text_free(text);
     tryst_profile_close(profile);
+}
+
+tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name)
+{
+    if (!ctx)
+        return refuse_null("name an action", "ctx");
+    size_t bytes = name ? strnlen(name, TRYST_PROFILE_ACTION_MAX + 1) : 1;
+    if (bytes == 0 || bytes > TRYST_PROFILE_ACTION_MAX || (name && strchr(name, ';')))
+        return refuse(TRYST_E_INVALID,
+                      "cannot name an action: a name has 1 to %d bytes, and no ';'",
+                      TRYST_PROFILE_ACTION_MAX);
+    if (ctx->recorder && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
+        recorder_action(ctx->recorder, name);
+    return TRYST_OK;
 }
 
 void profile_file_write(tryst_ctx *ctx, int32_t rank)

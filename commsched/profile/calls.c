@@ -8,6 +8,7 @@
 #include "core/memory/alloc.h"
 #include "core/text/params.h"
 #include "core/text/refuse.h"
+#include "merge.h"
 #include "orders.h"
 #include "profile_json.h"
 #include "step_graph.h"
@@ -47,6 +48,20 @@ tryst_status tryst_profile_load(const char *path, tryst_profile **profile_p)
         status = profile_json_read(&source, profile_p);
     mem_free(text);
     return result(status, &err);
+}
+
+tryst_status tryst_profile_merge(tryst_profile *const *profiles, uint32_t count,
+                                 tryst_profile **merged_p)
+{
+    struct err err = ERR_INIT;
+    if (!profiles || !merged_p)
+        return refuse_null("merge profiles", !profiles ? "profiles" : "merged_p");
+    if (count == 0)
+        return refuse(TRYST_E_INVALID, "cannot merge profiles: there is none");
+    for (uint32_t i = 0; i < count; i++)
+        if (!profiles[i])
+            return refuse_null("merge profiles", "a profile");
+    return result(profile_merge(profiles, count, &err, merged_p), &err);
 }
 
 void tryst_profile_close(tryst_profile *profile)

@@ -220,6 +220,31 @@ static bool list_fuse(const struct tryst_profile *profile,
     return true;
 }
 
+/* Leave each operation alone if that is shorter, or if the groups are not possible: the
+ * plan is exact for chains only. */
+static tryst_status joins_check(struct tryst_profile *profile,
+                                const tryst_profile_params *params,
+                                const struct ready *list, uint32_t count,
+                                uint32_t *groups, uint32_t *count_p)
+{
+    struct err err = ERR_INIT; /* of groups that are not possible: of no interest */
+    tryst_profile_params with = *params;
+    double alone_s, joined_s;
+    with.order = TRYST_PROFILE_PREEMPT;
+    with.groups = NULL;
+    tryst_status status = orders_replay(profile, &with, &err, &alone_s);
+    if (status != TRYST_OK)
+        return status;
+    with.groups = groups;
+    status = orders_replay(profile, &with, &err, &joined_s);
+    if (status == TRYST_E_NOMEM || (status == TRYST_OK && joined_s <= alone_s))
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        groups[list[i].node] = i;
+    *count_p = count;
+    return TRYST_OK;
+}
+
 tryst_status orders_fuse(struct tryst_profile *profile,
                          const tryst_profile_params *params, struct err *err,
                          uint32_t *groups, uint32_t *count_p)
@@ -232,6 +257,9 @@ tryst_status orders_fuse(struct tryst_profile *profile,
     for (uint32_t i = 0; i < profile->nodes_count; i++)
         groups[i] = UINT32_MAX;
     if (!list || !list_fuse(profile, params, list, count, groups, count_p))
+        status = no_memory(err);
+    if (status == TRYST_OK &&
+        joins_check(profile, params, list, count, groups, count_p) != TRYST_OK)
         status = no_memory(err);
     mem_free(list);
     return status;

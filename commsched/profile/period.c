@@ -14,6 +14,8 @@ void period_begin(struct period *period, uint64_t serial, uint64_t at, uint64_t 
     period->ops_count = period->marks_count = 0;
     memset(period->blocked_begin, 0, sizeof period->blocked_begin);
     memset(period->blocked_end, 0, sizeof period->blocked_end);
+    for (int i = 0; i < PERIOD_THREADS_MAX; i++)
+        period->named_begin[i] = PERIOD_NONE;
 }
 
 void period_close(struct period *period)

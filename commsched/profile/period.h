@@ -3,9 +3,10 @@
  *  What was recorded of one period of the training.
  *
  *  A period is the time from the first submission of one step to the first submission of
- *  the next one. Its *marks* are the submissions and the first uses of operations, in the
- *  order of time. Between two marks of a thread lies an action of computation; its
- *  duration is the time between the marks less the thread's time inside waits.
+ *  the next one. Its *marks* are the submissions, the first uses of operations, and the
+ *  places where a thread names its computation, in the order of time. Between two marks
+ *  of a thread lies an action of computation; its duration is the time between the marks
+ *  less the thread's time inside waits.
  *
  *  Times are ticks (core/os/ticks.h), or nanoseconds of the clock.
  *  Invariant: the marks of one thread are in the order of time.
@@ -30,12 +31,14 @@ struct period_op {
     uint64_t at[PROFILE_TIMES]; /**< 0: not recorded */
 };
 
+enum period_mark_kind { PERIOD_SUBMITTED, PERIOD_USED, PERIOD_NAMED };
+
 struct period_mark {
     uint64_t at;
     uint64_t blocked; /**< the thread's time inside waits, since its first mark */
-    uint32_t op;
-    uint16_t thread; /**< below PERIOD_THREADS_MAX, or PERIOD_NO_THREAD */
-    bool is_use;     /**< false: the submission */
+    uint32_t what;    /**< the operation; PERIOD_NAMED: the name from here on, or none */
+    uint16_t thread;  /**< below PERIOD_THREADS_MAX, or PERIOD_NO_THREAD */
+    uint16_t kind;
 };
 enum { PERIOD_NO_THREAD = UINT16_MAX };
 
@@ -49,6 +52,8 @@ struct period {
     uint32_t ops_count, marks_count;
     /** Each thread's time inside waits at begin and end. */
     uint64_t blocked_begin[PERIOD_THREADS_MAX], blocked_end[PERIOD_THREADS_MAX];
+    /** The name of each thread's computation at the begin; PERIOD_NONE: none. */
+    uint32_t named_begin[PERIOD_THREADS_MAX];
 };
 
 /** Begin a period: forget what was recorded here before, and keep the memory. */

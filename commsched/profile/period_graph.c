@@ -8,6 +8,7 @@
  *
  * Time between two marks that is shorter than an action joins the next one. So operations
  * that are submitted together come after one action, unless one was used in between.
+ * Where a thread names its computation, an action ends.
  *
  * Invariant: a node comes only after nodes with smaller numbers.
  */
@@ -24,8 +25,9 @@
 
 /* The actions of one thread so far. */
 struct chain {
-    bool runs;     /* the thread has a mark in this period */
-    uint32_t last; /* node of its last action; PERIOD_NONE: none */
+    bool runs;      /* the thread has a mark in this period */
+    uint32_t last;  /* node of its last action; PERIOD_NONE: none */
+    uint32_t named; /* the name of its computation now; PERIOD_NONE: none */
     uint32_t actions;
     uint32_t used; /* operations used since then: a list by `next_used` */
     uint64_t from_at, from_blocked; /* end of the last action */
@@ -40,6 +42,7 @@ struct graph {
     uint32_t *node_of;   /* [operations] */
     uint32_t *next_used; /* [operations] */
     uint32_t *uses;      /* [names]: operations of the name so far */
+    uint32_t *runs;      /* [names]: actions of the name so far */
 };
 
 /* ---- actions ----------------------------------------------------------------------- */
@@ -50,6 +53,7 @@ static struct chain *chain_of(struct graph *graph, uint32_t thread)
     if (!chain->runs)
         *chain = (struct chain){.runs = true,
                                 .last = PERIOD_NONE,
+                                .named = graph->period->named_begin[thread],
                                 .used = PERIOD_NONE,
                                 .from_at = graph->period->begin_at,
                                 .from_blocked = graph->period->blocked_begin[thread]};
@@ -64,15 +68,30 @@ static double chain_seconds(const struct graph *graph, const struct chain *chain
     return time > waited ? (double)(time - waited) * graph->tick_s : 0;
 }
 
+/* Write the name of the chain's next action. */
+static void action_name(struct graph *graph, uint32_t thread, char *text, size_t bytes)
+{
+    struct chain *chain = chain_of(graph, thread);
+    uint32_t number = chain->actions++, run;
+    if (chain->named == PERIOD_NONE) {
+        snprintf(text, bytes, "thread %u;action %u", thread, number);
+        return;
+    }
+    const char *name = graph->names[chain->named];
+    run = ++graph->runs[chain->named];
+    snprintf(text, bytes, run > 1 ? "thread %u;%s;%u" : "thread %u;%s", thread, name,
+             run);
+}
+
 /* Add the action that ends now. False: no memory. */
 static bool action_add(struct graph *graph, uint32_t thread, uint64_t at,
                        uint64_t blocked)
 {
-    char name[64];
+    char name[TRYST_PROFILE_ACTION_MAX + 40];
     struct chain *chain = chain_of(graph, thread);
     struct tryst_profile *profile = graph->profile;
     uint32_t index = profile->nodes_count;
-    snprintf(name, sizeof name, "thread %u;action %u", thread, chain->actions++);
+    action_name(graph, thread, name, sizeof name);
     struct profile_node *node = profile_node_add(profile, name);
     if (!node)
         return false;
@@ -127,15 +146,15 @@ static bool op_add(struct graph *graph, uint32_t index, uint32_t after)
 
 static bool submission_add(struct graph *graph, const struct period_mark *mark)
 {
-    uint32_t cause = graph->period->ops[mark->op].cause;
+    uint32_t cause = graph->period->ops[mark->what].cause;
     if (mark->thread == PERIOD_NO_THREAD)
-        return op_add(graph, mark->op,
+        return op_add(graph, mark->what,
                       cause == PERIOD_NONE ? PERIOD_NONE : graph->node_of[cause]);
     struct chain *chain = chain_of(graph, mark->thread);
     if ((chain->used != PERIOD_NONE || is_long(graph, chain, mark->at, mark->blocked)) &&
         !action_add(graph, mark->thread, mark->at, mark->blocked))
         return false;
-    return op_add(graph, mark->op, chain->last);
+    return op_add(graph, mark->what, chain->last);
 }
 
 static bool use_add(struct graph *graph, const struct period_mark *mark)
@@ -144,8 +163,19 @@ static bool use_add(struct graph *graph, const struct period_mark *mark)
     if (is_long(graph, chain, mark->at, mark->blocked) &&
         !action_add(graph, mark->thread, mark->at, mark->blocked))
         return false;
-    graph->next_used[mark->op] = chain->used;
-    chain->used = mark->op;
+    graph->next_used[mark->what] = chain->used;
+    chain->used = mark->what;
+    return true;
+}
+
+/* End the action before the name; a shorter time counts for the action that begins. */
+static bool name_set(struct graph *graph, const struct period_mark *mark)
+{
+    struct chain *chain = chain_of(graph, mark->thread);
+    if (is_long(graph, chain, mark->at, mark->blocked) &&
+        !action_add(graph, mark->thread, mark->at, mark->blocked))
+        return false;
+    chain->named = mark->what;
     return true;
 }
 
@@ -161,17 +191,21 @@ static bool graph_open(struct graph *graph, uint32_t names_count)
     graph->node_of = mem_zalloc_array(period->ops_count + 1u, sizeof *graph->node_of);
     graph->next_used = mem_zalloc_array(period->ops_count + 1u, sizeof *graph->next_used);
     graph->uses = mem_zalloc_array(names_count + 1u, sizeof *graph->uses);
-    return graph->profile && graph->node_of && graph->next_used && graph->uses;
+    graph->runs = mem_zalloc_array(names_count + 1u, sizeof *graph->runs);
+    return graph->profile && graph->node_of && graph->next_used && graph->uses &&
+           graph->runs;
 }
 
 static bool marks_add(struct graph *graph)
 {
     const struct period *period = graph->period;
-    for (uint32_t i = 0; i < period->marks_count; i++) {
-        const struct period_mark *mark = &period->marks[i];
-        if (!(mark->is_use ? use_add(graph, mark) : submission_add(graph, mark)))
+    static bool (*const add[])(struct graph *, const struct period_mark *) = {
+        [PERIOD_SUBMITTED] = submission_add,
+        [PERIOD_USED] = use_add,
+        [PERIOD_NAMED] = name_set};
+    for (uint32_t i = 0; i < period->marks_count; i++)
+        if (!add[period->marks[i].kind](graph, &period->marks[i]))
             return false;
-    }
     return true;
 }
 
@@ -199,6 +233,7 @@ struct tryst_profile *period_profile(const struct period *period,
     mem_free(graph.node_of);
     mem_free(graph.next_used);
     mem_free(graph.uses);
+    mem_free(graph.runs);
     if (made)
         return graph.profile;
     profile_close(graph.profile);

@@ -10,8 +10,9 @@
 #include "recorder.h"
 
 /* The head of a vector: the digest of the names and its complement, of which the maxima
- * are complements if and only if all ranks have one digest; and the period. */
-enum { DIGEST, DIGEST_NOT, PERIOD, HEAD };
+ * are complements if and only if all ranks have one digest; and the step that has
+ * begun. */
+enum { DIGEST, DIGEST_NOT, BEGUN, HEAD };
 
 /* An operation of the draft, and its place in the vector behind the head. */
 struct drafted {
@@ -32,7 +33,7 @@ struct entry {
 };
 
 struct table {
-    uint64_t from; /* the period in which it comes into force */
+    uint64_t from; /* the step in which it comes into force */
     uint32_t names_count;
     struct entry *names; /* by number of the recorder */
     int32_t *priorities;
@@ -40,6 +41,8 @@ struct table {
 
 struct priorities {
     pthread_mutex_t lock;
+    uint64_t count;  /* of steps so far */
+    uint64_t newest; /* the id of the newest step */
     struct draft *arrived;
     struct table *next, *now;
 };
@@ -52,20 +55,25 @@ static int drafted_compare(const void *one, const void *other)
                   ((const struct drafted *)other)->text);
 }
 
-/* True if all ranks of the group take part in the operation. */
-static bool is_of_group(const struct profile_node *node)
+/* True if the operation is one of the subgroup, or of the group for "". */
+static bool is_of(const struct profile_node *node, const char *suffix)
 {
-    return node->is_operation && !strstr(node->name, ";subgroup ");
+    const char *subgroup = strstr(node->name, ";subgroup ");
+    size_t bytes = strlen(suffix);
+    if (!node->is_operation || !subgroup || !bytes)
+        return node->is_operation && !subgroup && !bytes;
+    return strncmp(subgroup, suffix, bytes) == 0 &&
+           (!subgroup[bytes] || subgroup[bytes] == ';');
 }
 
-static bool ops_list(struct draft *draft)
+static bool ops_list(struct draft *draft, const char *suffix)
 {
     const struct tryst_profile *profile = draft->profile;
     draft->ops = mem_zalloc_array(profile->nodes_count + 1u, sizeof *draft->ops);
     if (!draft->ops)
         return false;
     for (uint32_t i = 0; i < profile->nodes_count; i++)
-        if (is_of_group(&profile->nodes[i]))
+        if (is_of(&profile->nodes[i], suffix))
             draft->ops[draft->count++] =
                 (struct drafted){.text = profile->nodes[i].name, .node = i};
     qsort(draft->ops, draft->count, sizeof *draft->ops, drafted_compare);
@@ -82,7 +90,7 @@ static uint64_t digest_add(uint64_t digest, const char *text)
     return digest;
 }
 
-static void vector_fill(struct draft *draft, const double *tails, uint64_t period)
+static void vector_fill(struct draft *draft, const double *tails, uint64_t begun)
 {
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
     for (uint32_t i = 0; i < draft->count; i++) {
@@ -91,44 +99,44 @@ static void vector_fill(struct draft *draft, const double *tails, uint64_t perio
     }
     draft->vector[DIGEST] = digest;
     draft->vector[DIGEST_NOT] = ~digest;
-    draft->vector[PERIOD] = period;
+    draft->vector[BEGUN] = begun;
 }
 
-static bool draft_fill(struct draft *draft, uint64_t period)
+static bool draft_fill(struct draft *draft, const char *suffix, uint64_t begun)
 {
     /* Only computation counts, so operations take no time. */
     tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1e18};
     double *tails = mem_zalloc_array(draft->profile->nodes_count + 1u, sizeof *tails);
-    bool filled = tails && ops_list(draft);
+    bool filled = tails && ops_list(draft, suffix);
     if (filled)
         draft->vector =
             mem_zalloc_array(HEAD + (size_t)draft->count, sizeof *draft->vector);
     filled = filled && draft->vector &&
              tryst_profile_tails(draft->profile, &params, tails) == TRYST_OK;
     if (filled)
-        vector_fill(draft, tails, period);
+        vector_fill(draft, tails, begun);
     mem_free(tails);
     return filled;
 }
 
 /* Make the vector that agrees with none. */
-static bool draft_poison(struct draft *draft, uint64_t period)
+static bool draft_poison(struct draft *draft, uint64_t begun)
 {
     draft->vector = mem_zalloc_array(HEAD, sizeof *draft->vector);
     if (!draft->vector)
         return false;
     draft->vector[DIGEST] = draft->vector[DIGEST_NOT] = UINT64_MAX;
-    draft->vector[PERIOD] = period;
+    draft->vector[BEGUN] = begun;
     return true;
 }
 
-struct draft *draft_open(struct recorder *recorder, uint64_t period)
+struct draft *draft_open(struct recorder *recorder, const char *suffix, uint64_t begun)
 {
     struct draft *draft = mem_zalloc(sizeof *draft);
     if (!draft)
         return NULL;
     draft->profile = recorder_profile_last(recorder);
-    if (draft->profile ? draft_fill(draft, period) : draft_poison(draft, period))
+    if (draft->profile ? draft_fill(draft, suffix, begun) : draft_poison(draft, begun))
         return draft;
     draft_close(draft);
     return NULL;
@@ -218,6 +226,15 @@ static bool places_find(struct table *table, const struct draft *draft,
     return true;
 }
 
+/* Return the priority of an operation, which is above `before`, that of the one before
+ * it in the order of urgency. */
+static int32_t priority_of(uint64_t left_ns, int32_t before)
+{
+    uint64_t left_us = left_ns / 1000;
+    int32_t priority = left_us < PRIORITY_LEAST ? PRIORITY_LEAST - (int32_t)left_us : 0;
+    return priority > before ? priority : before + 1;
+}
+
 static bool table_fill(struct table *table, const struct draft *draft,
                        struct recorder *recorder, struct place *places,
                        struct ranked *ranked)
@@ -227,9 +244,11 @@ static bool table_fill(struct table *table, const struct draft *draft,
     for (uint32_t i = 0; i < draft->count; i++)
         ranked[i] = (struct ranked){.left_ns = draft->vector[HEAD + i], .index = i};
     qsort(ranked, draft->count, sizeof *ranked, ranked_compare);
+    int32_t priority = -1;
     for (uint32_t i = 0; i < draft->count; i++) {
         const struct place *place = &places[ranked[i].index];
-        table->priorities[table->names[place->name].first + place->use - 1] = (int32_t)i;
+        priority = priority_of(ranked[i].left_ns, priority);
+        table->priorities[table->names[place->name].first + place->use - 1] = priority;
     }
     return true;
 }
@@ -245,7 +264,7 @@ static struct table *table_make(const struct draft *draft, struct recorder *reco
     bool made =
         table && places && ranked && table_fill(table, draft, recorder, places, ranked);
     if (made)
-        table->from = draft->vector[PERIOD] + 1;
+        table->from = draft->vector[BEGUN] + 1;
     mem_free(places);
     mem_free(ranked);
     if (made)
@@ -271,6 +290,7 @@ void priorities_reset(struct priorities *priorities)
     table_close(priorities->now);
     priorities->arrived = NULL;
     priorities->next = priorities->now = NULL;
+    priorities->count = 0;
 }
 
 void priorities_close(struct priorities *priorities)
@@ -306,11 +326,11 @@ static const char *next_make(struct priorities *priorities, struct recorder *rec
     return NULL;
 }
 
-/* Bring the next table into force if its period has begun. */
+/* Bring the next table into force if its step has begun. */
 static const char *next_begin(struct priorities *priorities, struct recorder *recorder,
-                              uint64_t period)
+                              uint64_t begun)
 {
-    if (!priorities->next || period < priorities->next->from)
+    if (!priorities->next || begun < priorities->next->from)
         return NULL;
     bool steady = recorder_is_steady(recorder);
     table_close(priorities->now);
@@ -321,8 +341,20 @@ static const char *next_begin(struct priorities *priorities, struct recorder *re
     return steady ? NULL : "the last two steps have different collectives";
 }
 
+uint64_t priorities_count(struct priorities *priorities, uint64_t step)
+{
+    uint64_t begun = 0;
+    pthread_mutex_lock(&priorities->lock);
+    if (!priorities->count || step > priorities->newest) {
+        priorities->newest = step;
+        begun = ++priorities->count;
+    }
+    pthread_mutex_unlock(&priorities->lock);
+    return begun;
+}
+
 const char *priorities_begin(struct priorities *priorities, struct recorder *recorder,
-                             uint64_t period)
+                             uint64_t begun)
 {
     const char *why = NULL;
     pthread_mutex_lock(&priorities->lock);
@@ -331,7 +363,7 @@ const char *priorities_begin(struct priorities *priorities, struct recorder *rec
     if (draft)
         why = next_make(priorities, recorder, draft);
     if (!why)
-        why = next_begin(priorities, recorder, period);
+        why = next_begin(priorities, recorder, begun);
     pthread_mutex_unlock(&priorities->lock);
     draft_close(draft);
     return why;

@@ -7,11 +7,14 @@
  *  vector in the order of names, and the maximum over ranks makes the table of all. The
  *  owner moves the vector between ranks.
  *
- *       period ends       vectors have met       a later period begins
+ *       step begins       vectors have met        a later step begins
  *     ───── draft ─────────── arrive ───────────────── begin ─────▶ in force
  *
- *  The vector has the number of the rank's period too, so all ranks know from the maximum
- *  in which period the table comes into force: the one after the newest draft.
+ *  The group has a table, and each subgroup has one. Their priorities are times, so those
+ *  of different tables compare.
+ *
+ *  The vector has the number of the rank's step too, so all ranks know from the maximum
+ *  in which step the table comes into force: the one after the newest draft.
  *
  *  Invariant: the table in force has equal numbers on all ranks on which it is.
  */
@@ -26,9 +29,15 @@ struct draft;
 struct priorities;
 struct recorder;
 
-/** Draft the priorities from the recorder's last period; `period` has begun since. A
- *  period that is not whole makes a draft that agrees with none. NULL: out of memory. */
-struct draft *draft_open(struct recorder *recorder, uint64_t period);
+/** The priority of an operation after which nothing is computed; each microsecond of
+ *  computation makes it smaller by 1, down to 0. */
+#define PRIORITY_LEAST (INT32_C(1) << 30)
+
+/** Draft the priorities from the recorder's last period; step `begun`, as
+ *  priorities_count numbers it, has begun since. `suffix` ends the names of the
+ *  subgroup's operations; "": those of the whole group. A period that is not whole makes
+ *  a draft that agrees with none. NULL: out of memory. */
+struct draft *draft_open(struct recorder *recorder, const char *suffix, uint64_t begun);
 void draft_close(struct draft *draft);
 /** Return the vector, to be replaced by the maximum over all ranks, and its length. */
 uint64_t *draft_vector(struct draft *draft, size_t *count_p);
@@ -37,15 +46,18 @@ uint64_t *draft_vector(struct draft *draft, size_t *count_p);
 struct priorities *priorities_open(void);
 /** NULL is allowed. */
 void priorities_close(struct priorities *priorities);
-/** Drop the tables: the group has ended. */
+/** Drop the tables, and count anew: the group has ended. */
 void priorities_reset(struct priorities *priorities);
 
 /** Hand over a draft with the maximum over all ranks. Any thread. */
 void priorities_arrive(struct priorities *priorities, struct draft *draft);
-/** Note the begin of a period: an arrived table may come into force. Returns NULL, or why
- *  an arrived table is dropped. Any thread. */
+/** Note an operation in step `step`. Returns the number of the step, counted from 1, if
+ *  it is newer than all before, else 0. Any thread. */
+uint64_t priorities_count(struct priorities *priorities, uint64_t step);
+/** Note the begin of a step, by its number: an arrived table may come into force. Returns
+ *  NULL, or why an arrived table is dropped. Any thread. */
 const char *priorities_begin(struct priorities *priorities, struct recorder *recorder,
-                             uint64_t period);
+                             uint64_t begun);
 /** Find the priority of use `use`, from 1, of a recorder's name. Smaller is more urgent,
  *  from 0. False: there is none. Any thread. */
 bool priorities_get(struct priorities *priorities, uint32_t name, uint32_t use,

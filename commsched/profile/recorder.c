@@ -22,6 +22,7 @@ struct thread {
     uint64_t number; /* of thread_number */
     uint64_t blocked;
     uint64_t wait_since; /* 0: outside of waits */
+    uint32_t named;      /* the name of its computation; PERIOD_NONE: none */
 };
 
 struct name {
@@ -134,7 +135,8 @@ static uint32_t thread_find(struct recorder *recorder)
         recorder->has_too_many_threads = true;
         return PERIOD_NONE;
     }
-    recorder->threads[recorder->threads_count] = (struct thread){.number = number};
+    recorder->threads[recorder->threads_count] =
+        (struct thread){.number = number, .named = PERIOD_NONE};
     return recorder->threads_count++;
 }
 
@@ -212,12 +214,17 @@ static uint32_t name_add(struct recorder *recorder, const char *text, uint64_t h
     return name->index;
 }
 
-uint32_t recorder_name(struct recorder *recorder, const char *text)
+static uint32_t name_index(struct recorder *recorder, const char *text)
 {
     uint64_t hash = hash_bytes(text, strlen(text));
-    pthread_mutex_lock(&recorder->lock);
     const struct name *name = name_find(recorder, text, hash);
-    uint32_t index = name ? name->index : name_add(recorder, text, hash);
+    return name ? name->index : name_add(recorder, text, hash);
+}
+
+uint32_t recorder_name(struct recorder *recorder, const char *text)
+{
+    pthread_mutex_lock(&recorder->lock);
+    uint32_t index = name_index(recorder, text);
     pthread_mutex_unlock(&recorder->lock);
     return index;
 }
@@ -241,9 +248,11 @@ static void period_cut(struct recorder *recorder, uint64_t now)
     recorder->count++;
     struct period *next = present(recorder);
     period_begin(next, recorder->serial, now, ns);
-    for (uint32_t i = 0; i < recorder->threads_count; i++)
-        ended->blocked_end[i] = next->blocked_begin[i] =
-            thread_blocked(&recorder->threads[i], now);
+    for (uint32_t i = 0; i < recorder->threads_count; i++) {
+        const struct thread *thread = &recorder->threads[i];
+        ended->blocked_end[i] = next->blocked_begin[i] = thread_blocked(thread, now);
+        next->named_begin[i] = thread->named;
+    }
 }
 
 /* Operations are numbered by period and index. */
@@ -268,8 +277,8 @@ static uint32_t cause_index(struct recorder *recorder, uint64_t op)
     return op_find(recorder, op, &index) == present(recorder) ? index : PERIOD_NONE;
 }
 
-static void mark(struct recorder *recorder, uint64_t now, uint32_t thread, uint32_t op,
-                 bool is_use)
+static void mark(struct recorder *recorder, enum period_mark_kind kind, uint64_t now,
+                 uint32_t thread, uint32_t what)
 {
     bool known = thread != PERIOD_NONE;
     period_mark_add(
@@ -277,9 +286,9 @@ static void mark(struct recorder *recorder, uint64_t now, uint32_t thread, uint3
         &(struct period_mark){
             .at = now,
             .blocked = known ? thread_blocked(&recorder->threads[thread], now) : 0,
-            .op = op,
+            .what = what,
             .thread = known ? (uint16_t)thread : PERIOD_NO_THREAD,
-            .is_use = is_use});
+            .kind = (uint16_t)kind});
 }
 
 /* ---- operations -------------------------------------------------------------------- */
@@ -300,8 +309,7 @@ static struct recorder_submitted submit(struct recorder *recorder,
 {
     uint64_t now = recorder_now(recorder);
     uint32_t thread = submission->by_callback ? PERIOD_NONE : thread_index(recorder);
-    bool begins = !recorder->runs || submission->step > recorder->step;
-    if (begins) {
+    if (!recorder->runs || submission->step > recorder->step) {
         period_cut(recorder, now);
         recorder->runs = true;
         recorder->step = submission->step;
@@ -317,12 +325,10 @@ static struct recorder_submitted submit(struct recorder *recorder,
                            .at[PROFILE_READY] = now};
     uint32_t index = period_op_add(period, &op);
     if (index != PERIOD_NONE)
-        mark(recorder, now, thread, index, false);
+        mark(recorder, PERIOD_SUBMITTED, now, thread, index);
     return (struct recorder_submitted){
         .op = index == PERIOD_NONE ? 0 : op_number(period, index),
-        .period = recorder->count,
-        .use = use_count(recorder, submission->name),
-        .begins = begins};
+        .use = use_count(recorder, submission->name)};
 }
 
 struct recorder_submitted recorder_submit(struct recorder *recorder,
@@ -357,7 +363,7 @@ static void use(struct recorder *recorder, struct period *period, uint32_t index
     struct period_op *op = &period->ops[index];
     op->at[PROFILE_FIRST_USE] = recorder_now(recorder);
     if (period == present(recorder) && thread != PERIOD_NONE)
-        mark(recorder, op->at[PROFILE_FIRST_USE], thread, index, true);
+        mark(recorder, PERIOD_USED, op->at[PROFILE_FIRST_USE], thread, index);
 }
 
 void recorder_use(struct recorder *recorder, uint64_t op, bool by_callback)
@@ -379,6 +385,20 @@ void recorder_use_step(struct recorder *recorder, uint64_t step, bool by_callbac
         if (period->ops[i].step == step && !period->ops[i].at[PROFILE_FIRST_USE])
             use(recorder, period, i,
                 by_callback ? period->ops[i].thread : thread_index(recorder));
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+/* ---- names of the computation ------------------------------------------------------ */
+
+void recorder_action(struct recorder *recorder, const char *text)
+{
+    pthread_mutex_lock(&recorder->lock);
+    uint32_t index = thread_index(recorder);
+    uint32_t named = text ? name_index(recorder, text) : PERIOD_NONE;
+    if (index != PERIOD_NONE && recorder->threads[index].named != named) {
+        recorder->threads[index].named = named;
+        mark(recorder, PERIOD_NAMED, recorder_now(recorder), index, named);
+    }
     pthread_mutex_unlock(&recorder->lock);
 }
 

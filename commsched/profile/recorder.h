@@ -4,7 +4,8 @@
  *
  *  Idea: the program computes when its threads are not inside waits of the library. So
  *  the recorder needs three events of each thread: the submission of an operation, its
- *  first use, and the begin and end of waits. README.md has the rules.
+ *  first use, and the begin and end of waits. Names of the computation are optional.
+ *  README.md has the rules.
  *
  *  A new period begins with the first submission in a step that is newer than all before.
  *  The last three whole periods are kept, and the memory of all is bounded (period.h).
@@ -47,10 +48,8 @@ struct recorder_submission {
 
 /** The place of a submission in its period. */
 struct recorder_submitted {
-    uint64_t op;     /**< its number for the calls below; 0: it is not recorded */
-    uint64_t period; /**< the period's number, from 1 on since the last reset */
-    uint32_t use;    /**< the n-th of its name in the period, from 1 on */
-    bool begins;     /**< the first one of the period */
+    uint64_t op;  /**< its number for the calls below; 0: it is not recorded */
+    uint32_t use; /**< the n-th of its name in the period, from 1 on */
 };
 
 /** Record that the calling thread submits an operation. */
@@ -67,6 +66,9 @@ void recorder_use(struct recorder *recorder, uint64_t op, bool by_callback);
 /** Record that all operations of a step are used that were not used before: the program
  *  has waited for the close of the step. */
 void recorder_use_step(struct recorder *recorder, uint64_t step, bool by_callback);
+/** Record that the computation of the calling thread is called `text` from here on; NULL:
+ *  it has no name. A text that finds no memory counts as none. */
+void recorder_action(struct recorder *recorder, const char *text);
 /** Record that the calling thread begins to wait inside the library, or ends to. */
 void recorder_wait_begin(struct recorder *recorder);
 void recorder_wait_end(struct recorder *recorder);

@@ -7,8 +7,8 @@
  *  name in the same step on the other ranks, so ranks submit in any order, from any
  *  thread, mixed with sends and receives. All ranks of the group take part, or those of a
  *  subgroup. A name has 1 to TRYST_COLL_NAME_MAX bytes, any but ';' and zero; names that
- *  begin with "~tryst/" are the library's own. Names of collectives and edges of keys
- *  never collide.
+ *  begin with "~tryst/" are the library's, and refused. Names of collectives and edges of
+ *  keys never collide.
  *
  *  A tensor is cut into ranges, one for each tree of the group's plan. A range goes up
  *  its tree slice by slice: each rank adds its children's slices to its own and sends the
@@ -31,7 +31,7 @@
  *  - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback;
  *    and `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. Each rank's priority
  *    counts for that rank alone: give all ranks the same one. With TRYST_AUTO_PRIORITY=1
- *    a collective of all ranks without a priority gets one from the recorded steps.
+ *    a collective without a priority gets one from the recorded steps.
  *  - tryst_op_cancel, or the deadline, of one rank's operation ends the collective on all
  *    ranks with that cause. The cause travels along the tree, so ranks behind a rank that
  *    has not submitted the collective end when that rank submits it or closes the step

@@ -40,7 +40,8 @@
  *  change of the program, and writes the profile of one of them to FILE when the group
  *  closes. A step lasts from the first collective that is submitted in it to the first
  *  one of the next step. Its actions are the computation of each thread between its
- *  submissions and its first uses of results, outside of the library's waits.
+ *  submissions and its first uses of results, outside of the library's waits;
+ *  tryst_profile_action names them.
  *
  *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a
  *  profile. Why a call failed: tryst_last_error.
@@ -71,6 +72,21 @@ TRYST_API tryst_status tryst_profile_load(const char *path, tryst_profile **prof
  *  have `name` as the file's. Statuses as tryst_profile_load, without TRYST_E_IO. */
 TRYST_API tryst_status tryst_profile_parse(const char *text, size_t bytes,
                                            const char *name, tryst_profile **profile_p);
+
+/** Merge the profiles of a job's ranks: of those that have an operation, the slowest one
+ *  decides when it is ready and how much computation is left after it. The
+ *  merged profile is one computation, as long as the longest of all, with the operations
+ *  beside it, so an order or groups of it fit all ranks. Names of operations stay.
+ *
+ *  Merging loses paths from one operation to another, and recorded times. Without such
+ *  paths the bound is at least that of each profile, and equal to that of a single one.
+ *
+ *  Owns:    the caller owns `*merged_p`; `profiles` [count] stay the caller's.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or TRYST_E_INVALID: no profile, or an
+ *           operation that has not the same bytes in all
+ */
+TRYST_API tryst_status tryst_profile_merge(tryst_profile *const *profiles, uint32_t count,
+                                           tryst_profile **merged_p);
 
 /** Close a profile. NULL is allowed. */
 TRYST_API void tryst_profile_close(tryst_profile *profile);
@@ -112,6 +128,19 @@ TRYST_API uint32_t tryst_profile_nodes(const tryst_profile *profile);
  */
 TRYST_API tryst_status tryst_profile_node_get(const tryst_profile *profile,
                                               uint32_t index, tryst_profile_node *node_p);
+
+#define TRYST_PROFILE_ACTION_MAX 255 /**< bytes of an action's name, at most */
+
+/** Name the computation of the calling thread from here on, until the next call: its
+ *  actions in a recorded step are "thread 0;NAME", "thread 0;NAME;2" and so on. NULL: no
+ *  name any more, "thread 0;action 3". Costs a test of a pointer unless TRYST_PROFILE or
+ *  TRYST_AUTO_PRIORITY records.
+ *
+ *  Thread:  any.
+ *  Returns: TRYST_OK, or TRYST_E_INVALID: no context; a name that is empty, too long, or
+ *           has a ';'
+ */
+TRYST_API tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name);
 
 /* ------------------------------------------------------------------------------------- *
  *  Replay
@@ -203,8 +232,9 @@ TRYST_API tryst_status tryst_profile_bound(tryst_profile *profile,
  *
  *  With these groups and the order PREEMPT, no partition of the operations makes the time
  *  shorter if no path leads from one operation to another, and the one that is ready
- *  later has the longer tail, as the gradients of a chain of layers. Else the groups are
- *  good, not always the best. `params`' order and groups are ignored.
+ *  later has the longer tail, as the gradients of a chain of layers. Else the time is not
+ *  longer than with each operation alone, but not always the shortest. `params`' order
+ *  and groups are ignored.
  *
  *  Returns: as tryst_profile_replay
  */

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <tryst/profile.h>
 
 #include "engine.h"
 #include "engine_action.h"
@@ -142,8 +143,18 @@ void engine_note_action(tryst_engine *engine, const tryst_action *action,
     add_span(engine, action, begin_ns, end_ns);
 }
 
+/* Let a profile of the step (TRYST_PROFILE) call the computation from here on as programs
+ * do. */
+static void name_action(tryst_engine *engine, const tryst_action *action)
+{
+    char name[32];
+    (void)tryst_profile_action(engine->params.ctx,
+                               tryst_action_format(action, name, sizeof name));
+}
+
 void engine_call_begin(tryst_engine *engine, const tryst_action *action)
 {
+    name_action(engine, action);
     uint64_t now_ns = tryst_now_ns(engine->params.ctx);
     engine->call = (struct engine_call){.action = action,
                                         .begin_ns = now_ns,
@@ -167,6 +178,7 @@ struct engine_call engine_call_pause(tryst_engine *engine, bool cut)
 void engine_call_resume(tryst_engine *engine, struct engine_call call, bool cut)
 {
     engine->call = call;
+    name_action(engine, call.action);
     engine->call.begin_ns = tryst_now_ns(engine->params.ctx);
     engine->call.cpu_ns = thread_cpu_ns();
     if (cut) {

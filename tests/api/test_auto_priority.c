@@ -28,6 +28,7 @@ struct program {
     float (*tensors)[COUNT];
     bool user_sets; /* give each operation the priority of its submission */
     bool wanders;   /* each step uses other names */
+    tryst_subgroup *subgroup;
 };
 
 static void name_of(const struct program *program, int number, int op, char name[32])
@@ -48,7 +49,8 @@ static void step_run(const struct program *program, int number, tryst_step *step
                                .dtype = TRYST_DTYPE_F32};
         tryst_op_params params = {.struct_size = sizeof params,
                                   .flags = program->user_sets ? TRYST_OP_PRIORITY : 0,
-                                  .priority = i};
+                                  .priority = i,
+                                  .subgroup = program->subgroup};
         for (int e = 0; e < COUNT; e++)
             tensors[i][e] = (float)(i + number);
         name_of(program, number, i, name);
@@ -93,12 +95,11 @@ static uint32_t order_read(const struct harness_rank *rank)
     return ordered * 1000 / (OPS * (OPS - 1) / 2);
 }
 
-static void program_run(struct program *program)
+static void program_steps(struct program *program)
 {
     struct harness_rank *rank = program->rank;
     tryst_step *step = NULL;
     CHECK(program->tensors = malloc(OPS * sizeof *program->tensors));
-    harness_open(rank);
     for (int number = 0; number < STEPS; number++) {
         tryst_step *before = step;
         step = harness_step(rank, (uint64_t)number + 1);
@@ -107,14 +108,35 @@ static void program_run(struct program *program)
         step_run(program, number, step);
     }
     harness_step_close(step);
-    harness_close(rank);
     free(program->tensors);
+}
+
+static void program_run(struct program *program)
+{
+    harness_open(program->rank);
+    program_steps(program);
+    harness_close(program->rank);
 }
 
 static void plain_main(struct harness_rank *rank)
 {
     struct program program = {.rank = rank};
     program_run(&program);
+    shared->in_order[rank->rank] = order_read(rank);
+}
+
+/* The same in a subgroup, of both ranks in the other order. */
+static void subgroup_main(struct harness_rank *rank)
+{
+    static const int32_t members[] = {1, 0};
+    struct program program = {.rank = rank};
+    const tryst_subgroup_params params = {
+        .struct_size = sizeof params, .members = members, .count = 2};
+    harness_open(rank);
+    CHECK_STATUS(tryst_subgroup_open(rank->group, &params, &program.subgroup), TRYST_OK);
+    program_steps(&program);
+    tryst_subgroup_close(program.subgroup);
+    harness_close(rank);
     shared->in_order[rank->rank] = order_read(rank);
 }
 
@@ -181,6 +203,15 @@ static void by_need(void **state)
 {
     (void)state;
     run("1", true, plain_main);
+    assert_in_range(shared->in_order[0], 900, 1000);
+    assert_in_range(shared->in_order[1], 900, 1000);
+    assert_int_equal(atomic_load(&shared->lines), 0);
+}
+
+static void by_need_in_subgroup(void **state)
+{
+    (void)state;
+    run("1", true, subgroup_main);
     assert_in_range(shared->in_order[0], 900, 1000);
     assert_in_range(shared->in_order[1], 900, 1000);
     assert_int_equal(atomic_load(&shared->lines), 0);
@@ -266,6 +297,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(off, setup, teardown),
         cmocka_unit_test_setup_teardown(by_need, setup, teardown),
+        cmocka_unit_test_setup_teardown(by_need_in_subgroup, setup, teardown),
         cmocka_unit_test_setup_teardown(user_wins, setup, teardown),
         cmocka_unit_test_setup_teardown(steps_differ, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_differ, setup, teardown),

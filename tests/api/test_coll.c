@@ -231,6 +231,8 @@ static void refuse_main(struct harness_rank *rank)
     tryst_allreduce(step, name, in, out, op, params, NULL)
     refuse_check(ALLREDUCE("", &good, &good, sum, NULL), TRYST_E_INVALID, "name");
     refuse_check(ALLREDUCE("a;b", &good, &good, sum, NULL), TRYST_E_INVALID, "name");
+    refuse_check(ALLREDUCE("~tryst/x", &good, &good, sum, NULL), TRYST_E_INVALID,
+                 "the library's");
     refuse_check(ALLREDUCE(NULL, &good, &good, sum, NULL), TRYST_E_INVALID, "NULL");
     refuse_check(ALLREDUCE("x", &good, NULL, sum, NULL), TRYST_E_INVALID, "NULL");
     refuse_check(ALLREDUCE("x", &good, &shifted, sum, NULL), TRYST_E_INVALID, "overlap");

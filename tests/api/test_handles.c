@@ -10,6 +10,7 @@
 
 #include <tryst/device.h>
 #include <tryst/pool.h>
+#include <tryst/profile.h>
 #include <tryst/topo.h>
 #include <tryst/tryst.h>
 
@@ -384,6 +385,7 @@ static void test_null(void **state)
     tryst_dump(NULL, 2);
     tryst_trace_span(NULL, "span", 1, 2, 3);
     tryst_trace_counter(NULL, "counter", 1);
+    ROW(tryst_profile_action(NULL, "action") == TRYST_E_INVALID);
     tryst_op_release(NULL);
     tryst_key_release(NULL);
     tryst_mem_release(NULL);

@@ -122,6 +122,57 @@ static void chains(void **state)
 }
 
 /* Two operations that cost 1 s each beside their bytes. */
+/* A chain of actions with operations that are needed anywhere behind them, in some steps
+ * one operation behind another one. */
+static tryst_profile *any_draw(struct random *random)
+{
+    struct writer writer = {.bytes = 0};
+    unsigned actions = 2 + draw(random, 6);
+    write_text(&writer, "{\"tryst_profile\":1,\"nodes\":[");
+    for (unsigned i = 0; i < actions; i++) {
+        write_text(&writer, "{\"name\":\"a%u\",\"seconds\":%u", i, draw(random, 5));
+        if (i > 0)
+            write_text(&writer, ",\"after\":[\"a%u\"", i - 1);
+        for (unsigned k = 0; k < i; k++)
+            if (draw(random, 3) == 0)
+                write_text(&writer, ",\"g%u\"", k);
+        write_text(&writer, "%s},{\"name\":\"g%u\",\"bytes\":%u,\"after\":[\"a%u\"",
+                   i > 0 ? "]" : "", i, draw(random, 5), i);
+        if (i > 0 && draw(random, 6) == 0)
+            write_text(&writer, ",\"g%u\"", draw(random, i));
+        write_text(&writer, "]},");
+    }
+    return writer_parse(&writer);
+}
+
+/* Where joins may cost more than they save, or are not possible, the step is still not
+ * longer than with each operation alone. */
+static void others(void **state)
+{
+    struct random random;
+    unsigned joined = 0;
+    random_seed(&random, unit_seed());
+    for (int round = 0; round < 2000; round++) {
+        tryst_profile *profile = any_draw(&random);
+        uint32_t groups[64], count;
+        assert_in_range(tryst_profile_nodes(profile), 1, COUNT_OF(groups));
+        tryst_profile_params params = {.struct_size = sizeof params,
+                                       .bytes_per_s = 1 + draw(&random, 3),
+                                       .overhead_s = draw(&random, 4),
+                                       .order = TRYST_PROFILE_PREEMPT};
+        tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
+        assert_int_equal(tryst_profile_fuse(profile, &params, groups, &count), TRYST_OK);
+        assert_int_equal(tryst_profile_replay(profile, &params, &replayed), TRYST_OK);
+        double alone_s = replayed.seconds;
+        params.groups = groups;
+        assert_int_equal(tryst_profile_replay(profile, &params, &replayed), TRYST_OK);
+        assert_true(replayed.seconds <= alone_s + 1e-9);
+        joined += replayed.seconds < alone_s - 1e-9;
+        tryst_profile_close(profile);
+    }
+    assert_true(joined > 100);
+}
+
 static void arguments(void **state)
 {
     static const char text[] =
@@ -179,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains),
+        cmocka_unit_test(others),
         cmocka_unit_test(arguments),
         cmocka_unit_test(memory_may_fail),
     };

@@ -82,14 +82,15 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Draft on both ranks in period `period`, and hand the maximum over. */
-static void gather(uint64_t period)
+/* Draft operations with this suffix on both ranks in step `period`, and hand the maximum
+ * over. */
+static void gather_of(const char *suffix, uint64_t period)
 {
     struct draft *drafts[RANKS];
     uint64_t *vectors[RANKS];
     size_t counts[RANKS];
     for (int r = 0; r < RANKS; r++) {
-        drafts[r] = draft_open(recorders[r], period);
+        drafts[r] = draft_open(recorders[r], suffix, period);
         assert_non_null(drafts[r]);
         vectors[r] = draft_vector(drafts[r], &counts[r]);
     }
@@ -100,6 +101,11 @@ static void gather(uint64_t period)
             vectors[0][i] > vectors[1][i] ? vectors[0][i] : vectors[1][i];
     for (int r = 0; r < RANKS; r++)
         priorities_arrive(priorities[r], drafts[r]);
+}
+
+static void gather(uint64_t period)
+{
+    gather_of("", period);
 }
 
 static void begin(uint64_t period, const char *why)
@@ -113,9 +119,13 @@ static void begin(uint64_t period, const char *why)
     }
 }
 
-/* Check that an operation has this priority on both ranks; -1: none. */
-static void wanted(const char *name, uint32_t use, int32_t priority)
+enum { NONE = -1 };
+
+/* Check that an operation has the priority of so many milliseconds of computation on both
+ * ranks, and `more`; NONE: it has none. */
+static void wanted_more(const char *name, uint32_t use, int left_ms, int32_t more)
 {
+    int32_t priority = left_ms == NONE ? -1 : PRIORITY_LEAST - left_ms * 1000 + more;
     for (int r = 0; r < RANKS; r++) {
         int32_t got = -1;
         bool found =
@@ -123,6 +133,11 @@ static void wanted(const char *name, uint32_t use, int32_t priority)
         assert_int_equal(found, priority >= 0);
         assert_int_equal(got, priority);
     }
+}
+
+static void wanted(const char *name, uint32_t use, int left_ms)
+{
+    wanted_more(name, use, left_ms, 0);
 }
 
 static const char *const abc[] = {"a", "b", "a", "c"};
@@ -134,22 +149,22 @@ static void in_turn(void **state)
 {
     (void)state;
     both(&steps);
-    wanted("a", 1, -1);
+    wanted("a", 1, NONE);
     both(&steps);
     gather(2);
     begin(2, NULL);
-    wanted("a", 1, -1);
+    wanted("a", 1, NONE);
     both(&steps);
     begin(3, NULL);
-    wanted("a", 2, 0);
-    wanted("b", 1, 1);
+    wanted("a", 2, 4);
+    wanted("b", 1, 3);
     wanted("a", 1, 2);
-    wanted("c", 1, 3);
-    wanted("a", 3, -1);
-    wanted("other", 1, -1);
+    wanted("c", 1, 1);
+    wanted("a", 3, NONE);
+    wanted("other", 1, NONE);
     priorities_reset(priorities[0]);
     priorities_reset(priorities[1]);
-    wanted("a", 1, -1);
+    wanted("a", 1, NONE);
 }
 
 /* The maximum over ranks counts: rank 1 computes long after "c". Ties go by name. */
@@ -163,9 +178,9 @@ static void maximum(void **state)
     gather(2);
     both(&script);
     begin(3, NULL);
-    wanted("c", 1, 0); /* 9 ms are left after "c" and "d" */
-    wanted("d", 1, 1);
-    wanted("b", 1, 2);
+    wanted("c", 1, 9); /* 9 ms are left after "c" and "d" */
+    wanted_more("d", 1, 9, 1);
+    wanted("b", 1, 0);
 }
 
 static void different_steps(void **state)
@@ -179,7 +194,7 @@ static void different_steps(void **state)
     begin(2, NULL);
     both(&steps);
     begin(3, "last two steps");
-    wanted("a", 1, -1);
+    wanted("a", 1, NONE);
 }
 
 /* Names of one rank differ; or its period was not whole. */
@@ -195,7 +210,7 @@ static void different_ranks(void **state)
     }
     gather(2);
     begin(2, "ranks");
-    wanted("a", 1, -1);
+    wanted("a", 1, NONE);
 }
 
 static void not_whole(void **state)
@@ -207,22 +222,59 @@ static void not_whole(void **state)
     both(&steps);
     gather(2);
     begin(2, "recorded whole");
-    wanted("a", 1, -1);
+    wanted("a", 1, NONE);
 }
 
-/* A subgroup's operation has no priority here. */
+/* Drafts of the group and of a subgroup differ; their priorities compare. */
 static void subgroups(void **state)
 {
-    static const char *const names[] = {"a;subgroup 1.2", "b"};
-    static const struct script script = {names, {{1, 1}, {1, 1}}, 2};
+    static const char *const names[] = {"a;subgroup 1.2", "b", "a;subgroup 1.3"};
+    static const struct script script = {names, {{1, 1, 1}, {1, 1, 1}}, 3};
     (void)state;
     both(&script);
     both(&script);
     gather(2);
     both(&script);
     begin(3, NULL);
-    wanted("b", 1, 0);
-    wanted("a;subgroup 1.2", 1, -1);
+    wanted("b", 1, 2);
+    wanted("a;subgroup 1.2", 1, NONE);
+    gather_of(";subgroup 1.2", 3);
+    begin(4, NULL);
+    wanted("a;subgroup 1.2", 1, 3);
+    wanted("a;subgroup 1.3", 1, NONE);
+    wanted("b", 1, NONE); /* this table is the newest one of its owner */
+}
+
+/* A step begins with the first operation in one that is newer than all before. */
+static void count(void **state)
+{
+    (void)state;
+    assert_int_equal(priorities_count(priorities[0], 7), 1);
+    assert_int_equal(priorities_count(priorities[0], 7), 0);
+    assert_int_equal(priorities_count(priorities[0], 9), 2);
+    assert_int_equal(priorities_count(priorities[0], 8), 0);
+    priorities_reset(priorities[0]);
+    assert_int_equal(priorities_count(priorities[0], 3), 1);
+}
+
+/* Times above 18 minutes are one; the order by name goes on. */
+static void longest(void **state)
+{
+    static const char *const names[] = {"c", "b", "a"};
+    static const struct script script = {names, {{0, 0, 4000000}, {0, 0, 4000000}}, 3};
+    int32_t got;
+    (void)state;
+    both(&script);
+    both(&script);
+    gather(2);
+    both(&script);
+    begin(3, NULL);
+    for (int i = 0; i < 3; i++) {
+        const char name[2] = {(char)('a' + i), 0};
+        assert_true(
+            priorities_get(priorities[0], recorder_name(recorders[0], name), 1, &got));
+        assert_int_equal(got, i);
+    }
 }
 
 /* Each allocation fails once: without the memory there is no table, and nothing else. */
@@ -236,7 +288,7 @@ static void allocations(void **state)
     uint64_t before = alloc_live_count();
     for (uint64_t nth = 1; came_to_pass; nth++) {
         alloc_fail_at(nth);
-        struct draft *draft = draft_open(recorders[0], 2);
+        struct draft *draft = draft_open(recorders[0], "", 2);
         if (draft)
             priorities_arrive(priorities[0], draft);
         const char *why = priorities_begin(priorities[0], recorders[0], 3);
@@ -245,7 +297,7 @@ static void allocations(void **state)
         bool found =
             priorities_get(priorities[0], recorder_name(recorders[0], "a"), 1, &priority);
         if (!came_to_pass || (draft && !why && found))
-            assert_true(found && priority == 2);
+            assert_true(found && priority == PRIORITY_LEAST - 2000);
         else
             assert_true(!draft || why);
         priorities_reset(priorities[0]);
@@ -260,7 +312,8 @@ int main(void)
         PRIORITY_TEST(in_turn),         PRIORITY_TEST(maximum),
         PRIORITY_TEST(different_steps), PRIORITY_TEST(different_ranks),
         PRIORITY_TEST(not_whole),       PRIORITY_TEST(subgroups),
-        PRIORITY_TEST(allocations),
+        PRIORITY_TEST(allocations),     PRIORITY_TEST(count),
+        PRIORITY_TEST(longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,6 +224,39 @@ static void names_and_uses(void **state)
     tryst_profile_close(profile);
 }
 
+/* An action ends where the computation gets another name; the name at the begin of a
+ * period is that of before. */
+static void named(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        step++;
+        uint64_t gradient = submit("gradient", 4000);
+        compute(4);
+        recorder_action(recorder, "backward"); /* it has this name already */
+        compute(3);
+        recorder_action(recorder, "forward");
+        compute(5);
+        await(gradient, 2);
+        now_ns += 1000; /* too short for an action */
+        recorder_action(recorder, "gradient");
+        compute(6);
+        recorder_action(recorder, NULL);
+        compute(7);
+        recorder_action(recorder, "backward");
+        compute(8);
+    }
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 6);
+    check(profile, 0, "gradient", 4000, "");
+    check(profile, 1, "thread 0;backward", 0.007, "");
+    check(profile, 2, "thread 0;forward", 0.005, "thread 0;backward");
+    check(profile, 3, "thread 0;gradient", 0.006001, "thread 0;forward,gradient");
+    check(profile, 4, "thread 0;action 3", 0.007, "thread 0;gradient");
+    check(profile, 5, "thread 0;backward;2", 0.008, "thread 0;action 3");
+    tryst_profile_close(profile);
+}
+
 static void *callback_thread(void *arg)
 {
     recorder_use(recorder, *(uint64_t *)arg, true);
@@ -506,6 +539,7 @@ int main(void)
         RECORDER_TEST(median),
         RECORDER_TEST(other_step),
         RECORDER_TEST(names_and_uses),
+        RECORDER_TEST(named),
         RECORDER_TEST(callbacks),
         RECORDER_TEST(threads),
         RECORDER_TEST(too_many_threads),

@@ -11,7 +11,10 @@
 #   SCHED_LAB_SLOWER   divide the rates of all links by this, in the network and in the
 #                      graph (1): for a busy machine
 #   SCHED_LAB_BUCKET   bytes of a bucket (25M)
-#   SCHED_LAB_OUT      keep the figures in this folder, as <network>-<model>.json
+#   SCHED_LAB_OUT      keep the figures in this folder, as <network>-<model>.json, and a
+#                      picture of the last steps
+#   SCHED_LAB_GLOO     a Python with torch: time PyTorch's DDP over Gloo, too
+#                      (ddp_gloo.py), with the same buckets, in MiB
 # A step of bert-large moves 1.3 GB a rank: 8 ranks need 11 GB of memory, and 47 s for
 # each step at 400 Mbit/s.
 set -euo pipefail
@@ -42,12 +45,17 @@ run() { # <network> <model>: in the lab of $dir/lab
     local status=0
     TRYST_TOPOLOGY=$dir/graph.json "$netlab" "$dir/lab" "$0" --within "$perf" sched --transport "$transport" \
         --profile "$dir/profile.json" --iterations "$steps" --warmup 2 --bucket "$bucket" --json "$dir/figures" \
-        >"$dir/out" 2>&1 || status=$?
+        --draw "$dir/steps.svg" >"$dir/out" 2>&1 || status=$?
     [ $status -ne 77 ] || exit 77 # skipped: no network namespaces
     echo "$1, $2, load $(cut -d' ' -f1 /proc/loadavg):"
     cat "$dir/out"
     [ $status -eq 0 ] || return $status
-    [ -z "${SCHED_LAB_OUT:-}" ] || cp "$dir/figures" "$SCHED_LAB_OUT/$1-$(basename "$2" .json).json"
+    [ -z "${SCHED_LAB_OUT:-}" ] || {
+        cp "$dir/figures" "$SCHED_LAB_OUT/$1-$(basename "$2" .json).json"
+        cp "$dir/steps.svg" "$SCHED_LAB_OUT/$1-$(basename "$2" .json).svg"
+    }
+    [ -z "${SCHED_LAB_GLOO:-}" ] || "$netlab" "$dir/lab" "$0" --within "$SCHED_LAB_GLOO" "$here/ddp_gloo.py" \
+        --profile "$dir/profile.json" --bucket-mb "${bucket%M}" --steps "$steps"
 }
 
 status=0

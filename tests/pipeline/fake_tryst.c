@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 #include <tryst/coll.h>
+#include <tryst/profile.h>
 #include <tryst/sized.h>
 
 struct tryst_ctx {
@@ -787,6 +788,12 @@ uint64_t tryst_now_ns(const tryst_ctx *ctx)
 {
     (void)ctx;
     return now_ns();
+}
+
+tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name)
+{
+    (void)ctx;
+    return name ? TRYST_OK : TRYST_E_INVALID;
 }
 
 void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,

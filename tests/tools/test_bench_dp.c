@@ -163,6 +163,35 @@ static void test_overlap_in_trace(void **state)
     }
 }
 
+/* The profile of a step: sums are its operations, and computation has the names of the
+ * program. */
+static void test_profile(void **state)
+{
+    static const char words[] = "-n 2 --dp 2 --model gpt " TINY " --steps 4 --profile ";
+    char line[512];
+    size_t index;
+    json_t *node;
+    int sums = 0, backwards = 0, forwards = 0;
+    snprintf(line, sizeof line, "%s%s", words, in_folder("dp.%r.profile"));
+    expect_exit(bench(line), line, 0);
+    for (int rank = 0; rank < 2; rank++) {
+        json_t *document = load_json(rank ? "dp.1.profile" : "dp.0.profile");
+        json_array_foreach(json_object_get(document, "nodes"), index, node)
+        {
+            const char *name = json_string_value(json_object_get(node, "name"));
+            sums += strncmp(name, "sum0.", 5) == 0 && json_object_get(node, "bytes");
+            backwards += strncmp(name, "thread 0;0B", 11) == 0;
+            forwards += strncmp(name, "thread 0;0F", 11) == 0;
+        }
+        json_decref(document);
+    }
+    assert_int_equal(sums, 2 * 6);   /* four layers and two ends */
+    assert_true(backwards >= 2 * 4); /* of four micro-batches; one is cut by reports */
+    assert_true(forwards >= 2 * 4);
+    expect_exit(bench("-n 2 --profile x"), "--profile without --dp", 2);
+    expect_exit(bench("-n 2 --dp 2 --steps 2 --profile x"), "two steps", 2);
+}
+
 /* A replica's gradient that is left out of a sum, or added twice, makes --check fail; the
  * message names the step behind it. */
 static void test_replica_faults(void **state)
@@ -182,9 +211,9 @@ static void test_replica_faults(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest few[] = {
-        cmocka_unit_test(test_replicas), cmocka_unit_test(test_replicas_csv),
+        cmocka_unit_test(test_replicas),   cmocka_unit_test(test_replicas_csv),
         cmocka_unit_test(test_no_overlap), cmocka_unit_test(test_overlap_in_trace),
-        cmocka_unit_test(test_replica_faults)};
+        cmocka_unit_test(test_profile),    cmocka_unit_test(test_replica_faults)};
     const struct CMUnitTest all[] = {cmocka_unit_test(test_replicas_all)};
     if (argc < 2) {
         fprintf(stderr, "usage: test_bench_dp few|all [TRANSPORT…]\n");

@@ -18,6 +18,7 @@
 #define RANKS_DEFAULT        4
 #define STEPS_DEFAULT        60
 #define MICROBATCHES_DEFAULT 8
+#define PROFILE_STEPS_MIN    3
 #define DATA_DEFAULT         "/usr/share/common-licenses/GPL-3"
 
 static const char help[] =
@@ -70,6 +71,8 @@ static const char help[] =
     "      --check              replay the run in one process and compare all bits\n"
     "      --trace FILE         write a trace for Perfetto (ui.perfetto.dev)\n"
     "      --timeline FILE.svg  draw the last step\n"
+    "      --profile FILE       with --dp, write a step of rank 0 as a graph for\n"
+    "                           tryst-perf sched; %r in FILE is the rank: of all ranks\n"
     "      --save-weights FILE  write the trained weights as safetensors\n"
     "      --json FILE|-        write all figures as JSON\n"
     "  -h, --help               print this\n"
@@ -201,6 +204,7 @@ static const struct tool_option rows[] = {
     {"check", 0, TOOL_FLAG, AT(check)},
     {"trace", 0, TOOL_TEXT, AT(trace)},
     {"timeline", 0, TOOL_TEXT, AT(timeline)},
+    {"profile", 0, TOOL_TEXT, AT(profile)},
     {"save-weights", 0, TOOL_TEXT, AT(save_weights)},
     {"json", 0, TOOL_TEXT, AT(json)},
     {"fault", 0, TOOL_OTHER, .read = read_fault}, /* for tests: NAME[:STEP] */
@@ -424,11 +428,28 @@ static bool check_faults(const struct bench_options *options)
     return true;
 }
 
+static bool check_profile(const struct bench_options *options)
+{
+    if (!options->profile) {
+        return true;
+    }
+    if (options->replicas == 1) {
+        return refuse("--profile: the operations of the graph are sums of gradients; add "
+                      "--dp 2");
+    }
+    if (options->steps < PROFILE_STEPS_MIN) {
+        return refuse("--profile: takes a step between two others; give --steps %d or "
+                      "more",
+                      PROFILE_STEPS_MIN);
+    }
+    return check_output("profile", options->profile);
+}
+
 static bool check_all(struct bench_options *options)
 {
     return make_program(options) && check_model(options) && check_data(options) &&
            check_transport(options) && check_device(options) && check_faults(options) &&
-           check_output("trace", options->trace) &&
+           check_profile(options) && check_output("trace", options->trace) &&
            check_output("timeline", options->timeline) &&
            check_output("save-weights", options->save_weights) &&
            check_output("json", options->json);

@@ -36,6 +36,7 @@ struct bench_options {
     bool check;
     const char *trace;
     const char *timeline;
+    const char *profile;
     const char *save_weights;
     const char *json;
     tryst_engine_fault fault;

@@ -78,8 +78,10 @@ tryst_status bench_transfer_fail(struct bench_run *run, tryst_status status,
 
 static tryst_status open_job(struct bench_run *run)
 {
-    const char *const settings[] = {"transport", run->options->transport, "trace",
-                                    run->options->trace ? "1" : NULL, NULL};
+    const struct bench_options *options = run->options;
+    const char *const settings[] = {
+        "transport", options->transport, "trace", options->trace ? "1" : NULL,
+        "profile",   options->profile,   NULL};
     const tryst_group_params params = {.struct_size = sizeof params,
                                        .allgather = run->place.allgather,
                                        .allgather_arg = run->place.allgather_arg,

@@ -478,12 +478,13 @@ static void written_files_print(const struct bench_options *options)
     const struct {
         const char *what;
         const char *path;
-    } files[] = {{"timeline of the last step", options->timeline},
-                 {"trace (open it in ui.perfetto.dev)", options->trace},
-                 {"weights", options->save_weights},
-                 {"figures", options->json && strcmp(options->json, "-") != 0
-                                 ? options->json
-                                 : NULL}};
+    } files[] = {
+        {"timeline of the last step", options->timeline},
+        {"trace (open it in ui.perfetto.dev)", options->trace},
+        {"profile of a step (tryst-perf sched --simulate --profile)", options->profile},
+        {"weights", options->save_weights},
+        {"figures",
+         options->json && strcmp(options->json, "-") != 0 ? options->json : NULL}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (files[i].path) {
             fprintf(bench_human(options), "%s: %s\n", files[i].what, files[i].path);

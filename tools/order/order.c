@@ -4,14 +4,65 @@
 #include "order.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "tools/json.h"
 
 /* The default of tryst_profile_params.first_bucket_bytes. */
 #define FIRST_BUCKET_BYTES (UINT64_C(1) << 20)
+/* The most profiles that are merged. */
+enum { RANKS_MAX = 4096 };
 /* Two ways to compute one time differ by rounding. */
 #define ROUNDING 1e-9
+
+/* ---- files ------------------------------------------------------------------------- */
+
+/* Write `form` with the rank for each %r. False: too long. */
+static bool path_write(const char *form, int rank, char *path, size_t bytes)
+{
+    size_t used = 0;
+    for (; *form && used < bytes; form++)
+        if (form[0] == '%' && form[1] == 'r') {
+            used += (size_t)snprintf(path + used, bytes - used, "%d", rank);
+            form++;
+        } else {
+            path[used++] = *form;
+        }
+    if (used >= bytes)
+        return false;
+    path[used] = 0;
+    return true;
+}
+
+tryst_status order_profile_load(const char *path, tryst_profile **profile_p)
+{
+    static tryst_profile *profiles[RANKS_MAX]; /* zeros again at the end */
+    char one[PATH_MAX];
+    uint32_t count = 0;
+    tryst_status status = TRYST_OK;
+    if (!strstr(path, "%r") || !path_write(path, 0, one, sizeof one))
+        return tryst_profile_load(path, profile_p);
+    /* the first one must be there */
+    while (status == TRYST_OK && count < RANKS_MAX &&
+           path_write(path, (int)count, one, sizeof one) &&
+           (count == 0 || access(one, F_OK) == 0)) {
+        status = tryst_profile_load(one, &profiles[count]);
+        count += status == TRYST_OK;
+    }
+    if (status == TRYST_OK)
+        status = tryst_profile_merge(profiles, count, profile_p);
+    while (count > 0) {
+        tryst_profile_close(profiles[--count]);
+        profiles[count] = NULL;
+    }
+    return status;
+}
+
+/* ---- contents ---------------------------------------------------------------------- */
 
 tryst_profile_node order_node(const tryst_profile *profile, uint32_t index)
 {
@@ -59,12 +110,36 @@ tryst_profile_params order_params(const struct order_job *job, double bytes_per_
     return params;
 }
 
+/* Join operations where each has an overhead, and replay. */
+static tryst_status fused_replay(tryst_profile *profile,
+                                 const tryst_profile_params *params,
+                                 struct order_figures *figures)
+{
+    tryst_profile_params with = *params;
+    tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
+    size_t nodes = tryst_profile_nodes(profile);
+    uint32_t *groups = calloc(nodes + 1, sizeof *groups);
+    if (!groups)
+        return TRYST_E_NOMEM;
+    tryst_status status =
+        tryst_profile_fuse(profile, params, groups, &figures->fused_groups);
+    with.order = TRYST_PROFILE_PREEMPT;
+    with.groups = groups;
+    if (status == TRYST_OK)
+        status = tryst_profile_replay(profile, &with, &replayed);
+    free(groups);
+    figures->fused_s = replayed.seconds;
+    return status;
+}
+
 tryst_status order_compute(tryst_profile *profile, const tryst_profile_params *params,
                            struct order_figures *figures_p)
 {
-    struct order_figures figures = {.possible_gain = NAN};
+    struct order_figures figures = {.possible_gain = NAN, .fused_s = -1};
     tryst_profile_params with = *params;
-    tryst_status status = tryst_profile_bound(profile, params, &figures.optimum_s);
+    with.overhead_s = 0;
+    tryst_status status = tryst_profile_bound(profile, &with, &figures.optimum_s);
+    with.overhead_s = params->overhead_s;
     for (int order = 0; order < ORDER_COUNT && status == TRYST_OK; order++) {
         tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
         with.order = (tryst_profile_order)order;
@@ -73,6 +148,8 @@ tryst_status order_compute(tryst_profile *profile, const tryst_profile_params *p
         if (status == TRYST_E_INVALID && order == TRYST_PROFILE_BUCKETS)
             status = TRYST_OK; /* the other orders have shown that the rest is valid */
     }
+    if (status == TRYST_OK && params->overhead_s > 0)
+        status = fused_replay(profile, params, &figures);
     double fifo_s = figures.seconds[TRYST_PROFILE_FIFO];
     if (fifo_s > 0)
         figures.possible_gain = fmax(0, 1 - figures.optimum_s / fifo_s);

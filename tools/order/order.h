@@ -15,9 +15,11 @@ struct order_job {
     const char *path; /**< of the profile, for messages */
     tryst_profile *profile;
     double gbit_per_s, latency_us; /**< of the network in virtual time */
+    double overhead_us;            /**< of the network's time for each operation there */
     uint64_t bucket_bytes;         /**< 0: the default of tryst_profile_params */
     const char *json;              /**< a file name, "-" for stdout, or NULL */
     const char *draw;              /**< the file of the picture, or NULL */
+    const char *trace;             /**< the file of the trace, or NULL */
     /** over ranks: */
     const char *transport;  /**< NULL: the setting's value */
     uint64_t steps, warmup; /**< of each policy, measured and before those */
@@ -32,12 +34,20 @@ struct order_sums {
 
 /** The figures of a profile at one rate and latency. */
 struct order_figures {
-    double optimum_s; /**< lower bound over all orders */
+    double optimum_s; /**< lower bound over all orders, without an overhead */
     /** below 0: the profile cannot be in buckets, as an operation comes after another */
     double seconds[ORDER_COUNT];
+    /** preempt with operations joined; below 0: without an overhead nothing is gained */
+    double fused_s;
+    uint32_t fused_groups; /**< operations that are left */
     /** the part of the step under fifo that the optimum saves; NaN: a step of no time */
     double possible_gain;
 };
+
+/** Load the profile at `path`. With %r in it: those of ranks 0, 1, …, while there are
+ *  files, merged (tryst_profile_merge). After an error tryst_last_error has the
+ *  reason. */
+tryst_status order_profile_load(const char *path, tryst_profile **profile_p);
 
 /** Return node `index`. Its pointers are valid until the profile is closed. */
 tryst_profile_node order_node(const tryst_profile *profile, uint32_t index);

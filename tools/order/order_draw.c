@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws a profile under each order as a self-contained SVG.
+/* Draws steps of a profile as a self-contained SVG.
  *
- * The first row is the profile's critical path. Below it each order has lanes of
- * computation (actions that overlap have a lane each) and a lane of the network, all to
- * one scale of time. A red strip below a lane marks the chain that gives this order its
- * length, a dashed line the optimum.
- *
- * Invariant: a picture is made of replays alone, which the library computes. */
+ * The first row is the profile's critical path. Below it each row, an order in virtual
+ * time or a measured step, has lanes of computation (actions that overlap have a lane
+ * each) and a lane of the network, all to one scale of time. In virtual time a red strip
+ * below a lane marks the chain that gives the row its length. A dashed line is the
+ * optimum. */
 #include "order_draw.h"
 
 #include <math.h>
@@ -46,11 +45,12 @@ enum { NAME_BYTES = 256 }; /* longer names are cut */
 struct drawing {
     FILE *out;
     const struct order_job *job;
+    const struct order_rows *rows;
     const struct order_figures *figures;
     tryst_profile *profile;
     tryst_profile_params params;
     uint32_t count;
-    double end_s;             /* of the slowest order: the right end */
+    double end_s;             /* of the slowest row: the right end */
     double *urgency;          /* [count] of an operation: 0 to 1, the longest tail */
     bool *needs;              /* [count]: comes after an operation, at any distance */
     uint32_t *lanes, *sorted; /* [count]: an action's lane; actions by their start */
@@ -103,7 +103,7 @@ static void bar_draw(const struct drawing *self, const struct bar *bar, const ch
 }
 
 static void node_draw(const struct drawing *self, uint32_t index, double from_s,
-                      double to_s, int y)
+                      double to_s, int y, bool in_buckets)
 {
     tryst_profile_node node = order_node(self->profile, index);
     struct bar bar = {from_s, to_s, y, BAR_HEIGHT, NULL, "#fff"};
@@ -117,8 +117,8 @@ static void node_draw(const struct drawing *self, uint32_t index, double from_s,
         bar.text_fill = urgent > 0.4 ? "#fff" : "#111827";
     }
     char name[NAME_BYTES];
-    bool is_bucket = node.is_operation && self->params.order == TRYST_PROFILE_BUCKETS;
-    snprintf(name, sizeof name, "%s%s", is_bucket ? "bucket of " : "", node.name);
+    snprintf(name, sizeof name, "%s%s",
+             node.is_operation && in_buckets ? "bucket of " : "", node.name);
     bar_draw(self, &bar, name);
 }
 
@@ -139,43 +139,6 @@ static void note_draw(const struct drawing *self, int y, const char *text)
 
 /* ---- lanes of an order ------------------------------------------------------------- */
 
-/* The replay that `by_start` sorts by: qsort passes no argument. */
-static const tryst_profile_span *sorted_spans;
-
-static int by_start(const void *a, const void *b)
-{
-    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-    const tryst_profile_span *x = &sorted_spans[i], *y = &sorted_spans[j];
-    if (x->start_s != y->start_s)
-        return x->start_s < y->start_s ? -1 : 1;
-    if (x->end_s != y->end_s)
-        return x->end_s < y->end_s ? -1 : 1;
-    return (i > j) - (i < j);
-}
-
-/* Give each action the first lane that is free at its start. */
-static void lanes_assign(struct drawing *self, const tryst_profile_span *spans)
-{
-    self->actions = self->lanes_count = 0;
-    for (uint32_t i = 0; i < self->count; i++)
-        if (!order_node(self->profile, i).is_operation)
-            self->sorted[self->actions++] = i;
-    sorted_spans = spans;
-    qsort(self->sorted, self->actions, sizeof *self->sorted, by_start);
-    for (uint32_t i = 0; i < self->actions; i++) {
-        uint32_t lane = 0, node = self->sorted[i];
-        while (lane < self->lanes_count &&
-               self->lane_ends[lane] > spans[node].start_s + self->end_s * 1e-9)
-            lane++;
-        if (lane == self->lanes_count)
-            self->lanes_count++;
-        self->lanes[node] = lane;
-        self->lane_ends[lane] = spans[node].end_s;
-    }
-    if (self->lanes_count == 0)
-        self->lanes_count = 1;
-}
-
 /* Draw the times in which no action runs, and return their sum. */
 static double waits_draw(const struct drawing *self, const tryst_profile_span *spans,
                          double end_s)
@@ -195,11 +158,17 @@ static double waits_draw(const struct drawing *self, const tryst_profile_span *s
     return waits_s;
 }
 
-static void chain_draw(struct drawing *self, const tryst_profile_replayed *replayed,
-                       int network_y)
+static void chain_draw(struct drawing *self, const struct order_row *row,
+                       tryst_profile_order order, int network_y)
 {
     struct order_path path;
-    self->status = order_path_of_replay(self->profile, &self->params, replayed, &path);
+    tryst_profile_replayed replayed = {.struct_size = sizeof replayed,
+                                       .seconds = row->seconds,
+                                       .spans = row->spans,
+                                       .pieces = row->pieces,
+                                       .pieces_count = row->pieces_count};
+    self->params.order = order;
+    self->status = order_path_of_replay(self->profile, &self->params, &replayed, &path);
     if (self->status != TRYST_OK)
         return;
     for (uint32_t i = 0; i < path.count; i++) {
@@ -215,8 +184,8 @@ static void chain_draw(struct drawing *self, const tryst_profile_replayed *repla
     order_path_free(&path);
 }
 
-static void order_notes_draw(const struct drawing *self, double seconds, double waits_s,
-                             int network_y)
+static void row_notes_draw(const struct drawing *self, double seconds, double waits_s,
+                           int network_y)
 {
     char text[96];
     snprintf(text, sizeof text, "%.4g s, waits %.4g s", seconds, waits_s);
@@ -226,31 +195,31 @@ static void order_notes_draw(const struct drawing *self, double seconds, double 
     note_draw(self, network_y, text);
 }
 
-static void one_order_draw(struct drawing *self, tryst_profile_order order)
+static void row_draw(struct drawing *self, const struct order_row *row)
 {
-    tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
-    self->params.order = order;
-    self->status = tryst_profile_replay(self->profile, &self->params, &replayed);
-    if (self->status != TRYST_OK)
-        return;
-    lanes_assign(self, replayed.spans);
+    self->actions = order_lanes_assign(self->profile, row, self->lanes, self->sorted,
+                                       self->lane_ends, &self->lanes_count);
     int network_y = self->y + (int)self->lanes_count * LANE_HEIGHT;
     fprintf(self->out, "<text x='14' y='%d' class='order'>%s</text>\n",
-            self->y + BAR_HEIGHT / 2 + 4, tryst_profile_order_name(order));
+            self->y + BAR_HEIGHT / 2 + 4, row->name);
+    if (row->is_measured)
+        fprintf(self->out, "<text x='14' y='%d' class='note'>measured</text>\n",
+                self->y + BAR_HEIGHT / 2 + 22);
     for (uint32_t lane = 0; lane < self->lanes_count; lane++)
         lane_head_draw(self, lane ? "" : "actions", self->y + (int)lane * LANE_HEIGHT);
     lane_head_draw(self, "network", network_y);
-    double waits_s = waits_draw(self, replayed.spans, replayed.seconds);
+    double waits_s = waits_draw(self, row->spans, row->seconds);
     for (uint32_t i = 0; i < self->actions; i++) {
         uint32_t node = self->sorted[i];
-        node_draw(self, node, replayed.spans[node].start_s, replayed.spans[node].end_s,
-                  self->y + (int)self->lanes[node] * LANE_HEIGHT);
+        node_draw(self, node, row->spans[node].start_s, row->spans[node].end_s,
+                  self->y + (int)self->lanes[node] * LANE_HEIGHT, false);
     }
-    for (uint32_t i = 0; i < replayed.pieces_count; i++)
-        node_draw(self, replayed.pieces[i].node, replayed.pieces[i].from_s,
-                  replayed.pieces[i].to_s, network_y);
-    order_notes_draw(self, replayed.seconds, waits_s, network_y);
-    chain_draw(self, &replayed, network_y);
+    for (uint32_t i = 0; i < row->pieces_count; i++)
+        node_draw(self, row->pieces[i].node, row->pieces[i].from_s, row->pieces[i].to_s,
+                  network_y, row->in_buckets);
+    row_notes_draw(self, row->seconds, waits_s, network_y);
+    if (!row->is_measured)
+        chain_draw(self, row, row->order, network_y);
     self->y = network_y + LANE_HEIGHT + ORDER_GAP;
 }
 
@@ -264,7 +233,7 @@ static void critical_path_draw(struct drawing *self)
     lane_head_draw(self, "critical path", self->y);
     for (uint32_t i = 0; i < path.count; i++)
         node_draw(self, path.parts[i].node, path.parts[i].from_s, path.parts[i].to_s,
-                  self->y);
+                  self->y, false);
     snprintf(text, sizeof text, "%.4g s on a free network",
              path.count ? path.parts[path.count - 1].to_s : 0);
     note_draw(self, self->y, text);
@@ -301,13 +270,15 @@ static void head_draw(const struct drawing *self)
     fprintf(self->out, "<text x='%d' y='28' class='title'>", PLOT_LEFT);
     escaped_print(self->out, path, strlen(path));
     fprintf(self->out,
-            ": a step under each order of its operations</text>\n"
+            ": %s</text>\n"
             "<text x='%d' y='48' class='note'>%u actions, %.4g s together; %u "
             "operations, %.4g MB together; network %.4g Gbit/s, latency %.4g µs; "
             "possible gain over fifo: %.1f %%</text>\n",
+            self->rows->rows[0].is_measured ? "a measured step of each policy"
+                                            : "a step under each order of its operations",
             PLOT_LEFT, sums.actions, sums.actions_s, sums.operations,
-            (double)sums.bytes / 1e6, self->job->gbit_per_s, self->job->latency_us,
-            100 * self->figures->possible_gain);
+            (double)sums.bytes / 1e6, self->params.bytes_per_s * 8e-9,
+            self->params.latency_s * 1e6, 100 * self->figures->possible_gain);
     legend_draw(self);
 }
 
@@ -401,9 +372,8 @@ static int rows_draw(struct drawing *self)
 {
     self->y = TOP;
     critical_path_draw(self);
-    for (int order = 0; order < ORDER_COUNT && self->status == TRYST_OK; order++)
-        if (self->figures->seconds[order] >= 0)
-            one_order_draw(self, (tryst_profile_order)order);
+    for (uint32_t i = 0; i < self->rows->count && self->status == TRYST_OK; i++)
+        row_draw(self, &self->rows->rows[i]);
     if (self->status == TRYST_OK)
         axis_draw(self);
     return self->y + BOTTOM;
@@ -442,19 +412,19 @@ static void svg_print(FILE *file, const void *what)
     free(rows);
 }
 
-int order_draw(const struct order_job *job, const tryst_profile_params *params,
-               const struct order_figures *figures)
+int order_draw(const struct order_job *job, const struct order_rows *rows)
 {
     struct drawing self = {.job = job,
-                           .figures = figures,
+                           .rows = rows,
+                           .figures = &rows->figures,
                            .profile = job->profile,
-                           .params = *params,
+                           .params = rows->params,
                            .count = tryst_profile_nodes(job->profile)};
     struct drawing *drawing = &self;
-    for (int order = 0; order < ORDER_COUNT; order++)
-        self.end_s = fmax(self.end_s, figures->seconds[order]);
+    for (uint32_t i = 0; i < rows->count; i++)
+        self.end_s = fmax(self.end_s, rows->rows[i].seconds);
     self.status = drawing_open(&self)
-                      ? tryst_profile_tails(self.profile, params, self.urgency)
+                      ? tryst_profile_tails(self.profile, &rows->params, self.urgency)
                       : TRYST_E_NOMEM;
     int failed = 0;
     if (self.status == TRYST_OK) {

@@ -4,11 +4,10 @@
 #ifndef TRYST_TOOLS_ORDER_ORDER_DRAW_H
 #define TRYST_TOOLS_ORDER_ORDER_DRAW_H
 
-#include "order.h"
+#include "order_row.h"
 
-/** Draw the profile of `job` to its file. Returns the exit status, after
- *  a message on stderr if it is not 0. */
-int order_draw(const struct order_job *job, const tryst_profile_params *params,
-               const struct order_figures *figures);
+/** Draw all rows to the picture file of `job`. Returns the exit status, after a message
+ *  on stderr if it is not 0. */
+int order_draw(const struct order_job *job, const struct order_rows *rows);
 
 #endif

@@ -117,9 +117,10 @@ static void profile_fill(struct draft *draft)
     draft->graph.count = draft->profile_count;
     for (uint32_t i = 0; i < draft->profile_count; i++) {
         tryst_profile_node node = order_node(draft->profile, i);
-        if (node.is_operation)
+        if (node.is_operation) {
             operation_set(&draft->graph, i, elements_of(node.bytes));
-        else
+            draft->graph.nodes[i].origin = i;
+        } else
             draft->graph.nodes[i].ns = (uint64_t)llround(node.seconds * 1e9);
         for (uint32_t a = 0; a < node.after_count; a++)
             edge_add(draft, node.after[a], i);
@@ -185,7 +186,7 @@ static tryst_status buckets_fill(struct draft *draft, const tryst_profile_params
         const struct rank_of *operation = &draft->operations[i];
         if (i == 0 || operation->key != operation[-1].key ||
             operation->second != operation[-1].second)
-            buckets++;
+            graph->nodes[n + buckets++].origin = operation->node;
         uint32_t bucket = n + buckets - 1;
         operation_set(graph, bucket,
                       elements_of(order_node(draft->profile, operation->node).bytes));

@@ -11,6 +11,7 @@ struct order_graph_node {
     uint64_t ns;            /**< action */
     uint64_t offset, count; /**< operation: its elements (fp32) in the rank's memory */
     int32_t priority;       /**< operation: 0 is the most urgent */
+    uint32_t origin;        /**< operation: the profile's; of a bucket: its first one */
     uint32_t before_count;  /**< nodes that it comes after */
     uint32_t next_first, next_count; /**< nodes that come after it, in `next` */
 };

@@ -189,8 +189,35 @@ static void bench_close(struct bench *bench, tryst_status status)
     order_graph_close(&bench->graph);
 }
 
-/* Run the graph again and again, and take the median of the slowest rank's times. */
-static tryst_status steps_run(struct bench *bench, double *seconds_p)
+/* Take the newest step, which began at `begin_ns`, as a row. */
+static tryst_status row_take(const struct bench *bench, const char *name,
+                             uint64_t begin_ns, uint64_t end_ns, struct order_row *row_p)
+{
+    const struct order_graph *graph = &bench->graph;
+    uint32_t pieces_count = 0;
+    tryst_profile_span *spans = calloc((size_t)graph->count + 1, sizeof *spans);
+    tryst_profile_piece *pieces = calloc((size_t)graph->count + 1, sizeof *pieces);
+    tryst_status status = spans && pieces ? TRYST_OK : TRYST_E_NOMEM;
+    if (status == TRYST_OK) {
+        order_step_spans(bench->step, begin_ns, spans);
+        for (uint32_t i = 0; i < graph->count; i++)
+            if (graph->nodes[i].is_operation)
+                pieces[pieces_count++] = (tryst_profile_piece){
+                    graph->nodes[i].origin, spans[i].ready_s, spans[i].end_s};
+        status =
+            order_row_measured(name, bench->all->job->profile, spans, pieces,
+                               pieces_count, (double)(end_ns - begin_ns) / 1e9, row_p);
+    }
+    if (status != TRYST_OK)
+        free(pieces);
+    free(spans);
+    return status;
+}
+
+/* Run the graph again and again, and take the median of the slowest rank's times.
+ * `row_p` NULL: take no row. */
+static tryst_status steps_run(struct bench *bench, double *seconds_p, const char *name,
+                              struct order_row *row_p)
 {
     struct measure *all = bench->all;
     uint64_t warmup = all->job->warmup, begin_ns = tryst_now_ns(bench->ctx), end_ns = 0;
@@ -200,6 +227,8 @@ static tryst_status steps_run(struct bench *bench, double *seconds_p)
         status = order_step_run(bench->step, bench->in, begin_ns, &end_ns, &reason);
         if (i >= warmup)
             all->samples[i - warmup] = (double)(end_ns - begin_ns) / 1e9;
+        if (status == TRYST_OK && row_p && i + 1 == warmup + all->steps)
+            status = row_take(bench, name, begin_ns, end_ns, row_p);
         begin_ns = end_ns;
     }
     if (status != TRYST_OK)
@@ -295,7 +324,7 @@ static tryst_status rates_measure(struct measure *all, struct order_measured *me
         return fail(all, "prepare the operations", status, "");
     status = bench_open(&bench, NULL, false);
     if (status == TRYST_OK)
-        status = steps_run(&bench, &all_at_once_s);
+        status = steps_run(&bench, &all_at_once_s, NULL, NULL);
     if (status == TRYST_OK)
         status = latency_measure(&bench, &measured->latency_s);
     if (status == TRYST_OK)
@@ -308,7 +337,8 @@ static tryst_status rates_measure(struct measure *all, struct order_measured *me
 
 static tryst_status policy_measure(struct measure *all, const struct policy *policy,
                                    const struct order_measured *measured,
-                                   struct order_policy_figures *figures)
+                                   struct order_policy_figures *figures,
+                                   struct order_row *row_p)
 {
     struct bench bench = {.all = all};
     figures->step_s = figures->gap_order = figures->gap_certificate = NAN;
@@ -320,7 +350,9 @@ static tryst_status policy_measure(struct measure *all, const struct policy *pol
         return fail(all, "prepare the operations", status, tryst_last_error());
     status = bench_open(&bench, policy->settings, policy->has_priority);
     if (status == TRYST_OK)
-        status = steps_run(&bench, &figures->step_s);
+        status = steps_run(&bench, &figures->step_s, policy->name, row_p);
+    if (row_p)
+        row_p->in_buckets = policy->graph == ORDER_GRAPH_BUCKETS;
     bench_close(&bench, status);
     figures->gap_order = order_gap(figures->step_s, measured->optimum_s);
     if (!isnan(measured->certificate_s))
@@ -364,12 +396,22 @@ tryst_status order_measure(const struct order_job *job, tryst_group *group,
     if (status == TRYST_OK)
         status = rates_measure(&all, &measured);
     for (int i = 0; i < ORDER_POLICIES && status == TRYST_OK; i++)
-        status = policy_measure(&all, &policies[i], &measured, &measured.policies[i]);
+        status = policy_measure(&all, &policies[i], &measured, &measured.policies[i],
+                                job->draw || job->trace ? &measured.rows[i] : NULL);
     if (all.step && tryst_step_close(all.step, &op) == TRYST_OK)
         op_end(&all, op, "close the step");
     free(all.samples);
     free(all.data);
+    measured.params = all.params;
     if (status == TRYST_OK)
         *measured_p = measured;
+    else
+        order_measured_free(&measured);
     return status;
+}
+
+void order_measured_free(struct order_measured *measured)
+{
+    for (int i = 0; i < ORDER_POLICIES; i++)
+        order_row_free(&measured->rows[i]);
 }

@@ -6,7 +6,7 @@
 
 #include <tryst/tryst.h>
 
-#include "order.h"
+#include "order_row.h"
 
 enum order_policy {
     ORDER_POLICY_FIFO,
@@ -30,6 +30,9 @@ struct order_measured {
     double certificate_s; /**< the optimum at the plan's bound; NaN: no bound */
     double possible_gain; /**< of order_figures, at this rate */
     struct order_policy_figures policies[ORDER_POLICIES];
+    tryst_profile_params params; /**< this rate and latency */
+    /** This rank's last step of each policy, if the job draws or traces; else zeros. */
+    struct order_row rows[ORDER_POLICIES];
 };
 
 /** Return "fifo", "buckets", "priority", "ours". */
@@ -38,5 +41,7 @@ const char *order_policy_name(enum order_policy policy);
  *  an error the reason is on stderr. */
 tryst_status order_measure(const struct order_job *job, tryst_group *group,
                            struct order_measured *measured_p);
+/** Free the rows. */
+void order_measured_free(struct order_measured *measured);
 
 #endif

@@ -185,6 +185,24 @@ tryst_status order_step_run(struct order_step *step, tryst_step *in, uint64_t be
     return step->status;
 }
 
+static double seconds_between(uint64_t from_ns, uint64_t to_ns)
+{
+    return ((double)to_ns - (double)from_ns) / 1e9;
+}
+
+void order_step_spans(const struct order_step *step, uint64_t begin_ns,
+                      tryst_profile_span *spans)
+{
+    for (uint32_t i = 0; i < step->graph->count; i++) {
+        uint64_t end_ns =
+            step->graph->nodes[i].is_operation ? step->places[i].at_ns : step->ends_ns[i];
+        double ready_s = seconds_between(begin_ns, step->ready_ns[i]);
+        spans[i] = (tryst_profile_span){.ready_s = ready_s,
+                                        .start_s = ready_s,
+                                        .end_s = seconds_between(begin_ns, end_ns)};
+    }
+}
+
 /* ---- open and close ---------------------------------------------------------------- */
 
 static bool arrays_open(struct order_step *step, size_t count)

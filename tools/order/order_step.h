@@ -27,6 +27,11 @@ tryst_status order_step_open(tryst_ctx *ctx, tryst_group *group,
 tryst_status order_step_run(struct order_step *step, tryst_step *in, uint64_t begin_ns,
                             uint64_t *end_ns_p, const char **reason_p);
 
+/** Write when each node of the newest run was ready and ended to `spans` [nodes of the
+ *  graph], in seconds from `begin_ns`. Nodes begin when they are ready. */
+void order_step_spans(const struct order_step *step, uint64_t begin_ns,
+                      tryst_profile_span *spans);
+
 /** Release the all-reduces, before the group is closed; no run may follow. NULL is
  *  allowed. */
 void order_step_close(struct order_step *step);

@@ -101,9 +101,14 @@ static const char help_sched[] =
     "tryst-perf starts or which are there (tryst-perf --help), each action is a timed\n"
     "wait and each operation an all-reduce of as many bytes.\n"
     "\n"
-    "      --profile FILE|- the profile as JSON\n"
+    "      --profile FILE|- the profile as JSON; with %r in FILE those of ranks 0, 1,\n"
+    "                       ..., merged: of each operation the slowest rank counts\n"
     "      --bucket B       bytes of a bucket, the first one 1M at most (25M)\n"
     "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
+    "      --draw FILE.svg  draw a step under each order to one scale of time; over\n"
+    "                       ranks: the last step of rank 0, beside the best order in\n"
+    "                       virtual time\n"
+    "      --trace FILE     write the same steps for Perfetto (ui.perfetto.dev)\n"
     "  -h, --help           print this\n"
     "Over ranks:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
@@ -114,7 +119,7 @@ static const char help_sched[] =
     "      --simulate       needs --gbit\n"
     "      --gbit G         rate of the network, Gbit/s (10^9 bits)\n"
     "      --latency US     from an operation's last byte to its end, microseconds (0)\n"
-    "      --draw FILE.svg  draw all orders to one scale of time\n"
+    "      --overhead US    of the network's time for each operation, microseconds (0)\n"
     "\n"
     "Policies and orders:\n"
     "  fifo                 the operation that was ready first (TRYST_SCHED=fifo)\n"
@@ -125,6 +130,9 @@ static const char help_sched[] =
     "                       without interruption\n"
     "  ours, preempt        the same with the default windows; in virtual time it\n"
     "                       interrupts others\n"
+    "  fused                with --overhead: preempt, with operations joined so that "
+    "the\n"
+    "                       step is as short as joins can make it (tryst_profile_fuse)\n"
     "\n"
     "A step takes from the end of the step before to its own end, without a barrier\n"
     "between; the median over steps, and of each the slowest rank, counts. gap: the\n"
@@ -267,7 +275,9 @@ static const struct tool_option rows[] = {
     {"bucket", 0, TOOL_BYTES, AT(order.bucket_bytes), 1, BYTES_MAX},
     {"gbit", 0, TOOL_RATE, AT(order.gbit_per_s)},
     {"latency", 0, TOOL_RATE, AT(order.latency_us)},
+    {"overhead", 0, TOOL_RATE, AT(order.overhead_us)},
     {"draw", 0, TOOL_TEXT, AT(order.draw)},
+    {"trace", 0, TOOL_TEXT, AT(order.trace)},
     {"dtype", 'd', TOOL_OTHER, .read = dtype_read},
     {"op", 'o', TOOL_TEXT, AT(op_text)},
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},
@@ -430,7 +440,7 @@ static bool profile_check(const struct perf_options *options)
 bool perf_options_load(struct perf_options *options)
 {
     if (!options->kind->replays ||
-        tryst_profile_load(options->order.path, &options->order.profile) == TRYST_OK)
+        order_profile_load(options->order.path, &options->order.profile) == TRYST_OK)
         return true;
     fprintf(stderr, "tryst-perf: %s\n", tryst_last_error());
     return false;

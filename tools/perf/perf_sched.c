@@ -8,7 +8,9 @@
 
 #include "perf_setup.h"
 #include "tools/json.h"
+#include "tools/order/order_draw.h"
 #include "tools/order/order_measure.h"
+#include "tools/order/order_trace.h"
 
 struct sched {
     const struct perf_rank *rank;
@@ -89,15 +91,54 @@ static void json_print(FILE *file, const void *what)
     fputs("\n]}\n", file);
 }
 
+/* Write the measured steps of rank 0 beside the best order in virtual time. */
+static int pictures_write(struct sched *all)
+{
+    const struct order_job *job = all->job;
+    struct order_measured *measured = &all->measured;
+    struct order_row rows[ORDER_POLICIES + 1];
+    struct order_rows of = {.rows = rows, .params = measured->params};
+    of.params.order = TRYST_PROFILE_PREEMPT;
+    of.figures.optimum_s = measured->optimum_s;
+    of.figures.possible_gain = measured->possible_gain;
+    for (int i = 0; i < ORDER_POLICIES; i++)
+        if (measured->rows[i].spans)
+            rows[of.count++] = measured->rows[i];
+    struct order_row *best = &rows[of.count];
+    tryst_status status = order_row_replay(job->profile, &of.params, best);
+    if (status != TRYST_OK) {
+        fprintf(stderr, "tryst-perf: cannot draw: %s\n", tryst_status_str(status));
+        return 1;
+    }
+    of.count++;
+    int failed = job->draw ? order_draw(job, &of) : 0;
+    if (!failed && job->trace)
+        failed = order_trace(job, &of);
+    order_row_free(best);
+    return failed;
+}
+
+static int outputs_write(struct sched *all)
+{
+    const char *json = all->rank->options->json;
+    int failed = 0;
+    if (all->rank->rank != 0)
+        return 0;
+    if (!(json && strcmp(json, "-") == 0))
+        table_print(all);
+    if (json)
+        failed = tool_file_write(json, json_print, all);
+    if (failed || !(all->job->draw || all->job->trace))
+        return failed;
+    return pictures_write(all);
+}
+
 int perf_sched(const struct perf_rank *rank)
 {
-    const char *json = rank->options->json;
     struct sched all = {.rank = rank, .job = &rank->options->order};
     if (order_measure(all.job, rank->group, &all.measured) != TRYST_OK)
         return 1;
-    if (rank->rank != 0)
-        return 0;
-    if (!(json && strcmp(json, "-") == 0))
-        table_print(&all);
-    return json ? tool_file_write(json, json_print, &all) : 0;
+    int failed = outputs_write(&all);
+    order_measured_free(&all.measured);
+    return failed;
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -38,6 +39,16 @@ static uint32_t kinds_draw(uint32_t all)
     }
 }
 
+/* Return the kind that TRYST_TEST_KIND names, as a bit; 0: none. */
+static uint32_t kind_set(void)
+{
+    const char *name = getenv("TRYST_TEST_KIND");
+    for (unsigned kind = 0; name && kind < HOSTILE_KINDS_COUNT; kind++)
+        if (strcmp(hostile_kind_names[kind], name) == 0)
+            return 1u << kind;
+    return 0;
+}
+
 void hostile_draw_run(uint64_t seed, bool shares_memory, _Atomic(uint64_t) *counts_p)
 {
     uint32_t words = HOSTILE_BIT(HEADER_WORD) | HOSTILE_BIT(ENTRY) |
@@ -46,6 +57,8 @@ void hostile_draw_run(uint64_t seed, bool shares_memory, _Atomic(uint64_t) *coun
     hostile = (struct hostile){.counts_p = counts_p};
     random_seed(&hostile.random, seed);
     hostile.kinds = kinds_draw(shares_memory ? all : all & ~words);
+    if (kind_set())
+        hostile.kinds = kind_set();
     double share = random_unit(&hostile.random);
     hostile.rate = exp(share * share * log(RATE_LEAST));
     if (hostile_below(8) == 0)

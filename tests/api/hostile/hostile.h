@@ -21,29 +21,30 @@
 
 /** Kinds of mutations. The first group changes bytes, the second group changes when and
  *  how often they leave. */
-#define HOSTILE_KINDS(KIND)                                                         \
-    KIND(BITS, "a few bits are flipped")                                            \
-    KIND(BYTES, "a few bytes are random")                                           \
-    KIND(FIELD, "an aligned field has an extreme value")                            \
-    KIND(FLAGS, "the flags of a header or record are random")                       \
-    KIND(TYPE, "a record or link message has another type")                         \
-    KIND(TRUNCATE, "the message ends early")                                        \
-    KIND(EXTEND, "random bytes follow")                                             \
-    KIND(SPLICE, "a record of another frame is added, or replaces one")             \
-    KIND(REPEAT, "the message leaves twice or more often")                          \
-    KIND(DROP, "the message does not leave")                                        \
-    KIND(LATE, "the message leaves behind later ones")                              \
-    KIND(OLD, "an old message leaves once more, to any peer")                       \
-    KIND(MADE, "a message made of parts of old ones leaves, without one to follow") \
-    KIND(STALL, "the rank makes no progress for up to 20 ms")                       \
-    KIND(TAG, "a bulk has another tag")                                             \
-    KIND(SIZE, "a bulk has another size")                                           \
-    KIND(UNPOSTED, "a receive of bulk is not posted")                               \
-    KIND(DESCRIPTOR, "a link message has another descriptor, none, or two")         \
-    KIND(HEADER_WORD, "a word in the header of a shared area has an extreme value") \
-    KIND(ENTRY, "an entry of a shared ring is made")                                \
-    KIND(RING_WORD, "a word near the head of a shared ring is changed")             \
-    KIND(MAPPED_WORD, "a word of an area or registered region has an extreme value")
+#define HOSTILE_KINDS(KIND)                                                          \
+    KIND(BITS, "a few bits are flipped")                                             \
+    KIND(BYTES, "a few bytes are random")                                            \
+    KIND(FIELD, "an aligned field has an extreme value")                             \
+    KIND(FLAGS, "the flags of a header or record are random")                        \
+    KIND(TYPE, "a record or link message has another type")                          \
+    KIND(TRUNCATE, "the message ends early")                                         \
+    KIND(EXTEND, "random bytes follow")                                              \
+    KIND(SPLICE, "a record of another frame is added, or replaces one")              \
+    KIND(REPEAT, "the message leaves twice or more often")                           \
+    KIND(DROP, "the message does not leave")                                         \
+    KIND(LATE, "the message leaves behind later ones")                               \
+    KIND(OLD, "an old message leaves once more, to any peer")                        \
+    KIND(MADE, "a message made of parts of old ones leaves, without one to follow")  \
+    KIND(STALL, "the rank makes no progress for up to 20 ms")                        \
+    KIND(TAG, "a bulk has another tag")                                              \
+    KIND(SIZE, "a bulk has another size")                                            \
+    KIND(UNPOSTED, "a receive of bulk is not posted")                                \
+    KIND(DESCRIPTOR, "a link message has another descriptor, none, or two")          \
+    KIND(HEADER_WORD, "a word in the header of a shared area has an extreme value")  \
+    KIND(ENTRY, "an entry of a shared ring is made")                                 \
+    KIND(RING_WORD, "a word near the head of a shared ring is changed")              \
+    KIND(MAPPED_WORD, "a word of an area or registered region has an extreme value") \
+    KIND(EMPTY, "the frame is filled with an earlier OFFER, of 0 bytes")
 
 enum hostile_kind {
 #define KIND(name, text) HOSTILE_##name,
@@ -77,7 +78,8 @@ struct hostile {
 extern struct hostile hostile;
 
 /** Draw the kinds and the rate of a run; nothing is struck before hostile_start. Without
- *  `shares_memory` no words of shared memory are drawn. */
+ *  `shares_memory` no words of shared memory are drawn. TRYST_TEST_KIND names the one
+ *  kind of all runs. */
 void hostile_draw_run(uint64_t seed, bool shares_memory, _Atomic(uint64_t) *counts_p);
 void hostile_start(void);
 

@@ -155,6 +155,28 @@ static void frame_splice(struct frame *frame)
         hostile_field_change(frame->data + at, bytes < 64 ? bytes : 64);
 }
 
+/* Fill the frame with an OFFER of an earlier one, of 0 bytes. */
+static void frame_fill_empty(struct frame *frame)
+{
+    unsigned known = history_count < HISTORY ? history_count : HISTORY;
+    struct frame *from = known ? &history[hostile_below(known)] : frame;
+    struct frame_header *header = (void *)frame->data;
+    size_t at = sizeof *header;
+    while (at < from->bytes && record_at(from, at)->type != RECORD_OFFER)
+        at += record_at(from, at)->bytes;
+    if (at >= from->bytes)
+        return;
+    _Alignas(8) uint8_t record[FRAME_BYTES_MAX];
+    size_t bytes = record_at(from, at)->bytes;
+    memcpy(record, from->data + at, bytes);
+    ((struct record_offer *)(void *)record)->bytes = 0;
+    for (; frame->bytes + bytes <= FRAME_BYTES_MAX; frame->bytes += bytes) {
+        memcpy(frame->data + frame->bytes, record, bytes);
+        header->records++;
+    }
+    header->flags &= (uint8_t)~FRAME_HEADER_ONLY;
+}
+
 static void frame_extend(struct frame *frame)
 {
     size_t more = hostile_below(FRAME_BYTES_MAX - frame->bytes + 1);
@@ -172,6 +194,7 @@ static void frame_change(enum hostile_kind kind, struct frame *frame)
     case HOSTILE_SPLICE: frame_splice(frame); break;
     case HOSTILE_TRUNCATE: frame->bytes = 1 + hostile_below(frame->bytes); break;
     case HOSTILE_EXTEND: frame_extend(frame); break;
+    case HOSTILE_EMPTY: frame_fill_empty(frame); break;
     default: hostile_bytes_change(kind, frame->data, frame->bytes); break;
     }
 }
@@ -290,7 +313,8 @@ static void hostile_frame_commit(struct endpoint *ep, size_t bytes)
     begun.bytes = bytes;
     last_ep = ep;
     history_add(&begun);
-    enum hostile_kind kind = hostile_strike(HOSTILE_CONTENT | HOSTILE_COURSE);
+    enum hostile_kind kind =
+        hostile_strike(HOSTILE_CONTENT | HOSTILE_COURSE | HOSTILE_BIT(EMPTY));
     switch (kind) {
     case HOSTILE_NONE: frame_send(&begun); break;
     case HOSTILE_DROP: break;

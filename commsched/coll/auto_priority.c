@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Default priorities of collectives, from the steps that were recorded
+ * (commsched/profile/priorities.h).
+ *
+ * Idea: at the begin of some steps each rank drafts the priorities from the period
+ * before, and a small all-reduce in the background class, in the step that begins, makes
+ * the maximum of all drafts. The group has a table, and so has each subgroup: a step
+ * begins for it with its first collective there. All members draft in the same
+ * steps, whatever became of earlier drafts, so no rank waits for a draft that another one
+ * does not make; where steps differ, the close of the step ends the all-reduce.
+ *
+ * Invariant: a failure changes no operation of the program. The host gets the reason.
+ */
+#include "auto_priority.h"
+
+#include "calls.h"
+#include "commsched/profile/priorities.h"
+#include "core/memory/alloc.h"
+#include "rendezvous/op/op.h"
+#include "subgroup.h"
+
+/* Draft at the begin of step 2, 3, 5, 9, …, and behind each one of this many. */
+enum { DRAFT_EVERY = 64 };
+
+struct gather {
+    struct colls *colls;
+    tryst_subgroup *subgroup; /* a reference; NULL: the group */
+    struct draft *draft;
+};
+
+static struct priorities *priorities_of(const struct colls *colls,
+                                        const tryst_subgroup *subgroup)
+{
+    return subgroup ? subgroup->priorities : colls->host.priorities;
+}
+
+static void reason_give(const struct colls *colls, const char *why)
+{
+    colls->host.unprioritized(colls->host.owner, why);
+}
+
+static void gather_close(struct gather *gather)
+{
+    draft_close(gather->draft);
+    subgroup_unref(gather->subgroup);
+    mem_free(gather);
+}
+
+static void gathered(void *arg, tryst_op *op, tryst_status status)
+{
+    struct gather *gather = arg;
+    (void)op;
+    if (status == TRYST_OK) {
+        priorities_arrive(priorities_of(gather->colls, gather->subgroup), gather->draft);
+        gather->draft = NULL;
+    } else {
+        reason_give(gather->colls,
+                    status == TRYST_E_MISMATCH
+                        ? "the ranks' last steps have different collectives"
+                        : tryst_status_str(status));
+    }
+    gather_close(gather);
+}
+
+static tryst_status gather_submit(struct gather *gather, tryst_step *step)
+{
+    size_t count;
+    uint64_t *vector = draft_vector(gather->draft, &count);
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = vector,
+                           .count = count,
+                           .dtype = TRYST_DTYPE_U64};
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .flags = TRYST_OP_BACKGROUND,
+                              .callback = gathered,
+                              .arg = gather,
+                              .subgroup = gather->subgroup};
+    return coll_call_own(step,
+                         (tryst_coll_params){.kind = TRYST_COLL_ALLREDUCE,
+                                             .reduce = TRYST_REDUCE_MAX,
+                                             .count = count,
+                                             .dtype = TRYST_DTYPE_U64,
+                                             .name = "~tryst/priorities"},
+                         &tensor, &params);
+}
+
+static struct gather *gather_open(const tryst_coll *coll, uint64_t begun)
+{
+    char suffix[SUBGROUP_SUFFIX_BYTES];
+    struct gather *gather = mem_zalloc(sizeof *gather);
+    if (!gather)
+        return NULL;
+    gather->colls = coll->colls;
+    gather->subgroup = subgroup_ref(coll->subgroup);
+    gather->draft = draft_open(coll->colls->host.recorder,
+                               subgroup_suffix(coll->subgroup, suffix), begun);
+    return gather;
+}
+
+/* True if a draft is due of the step that has ended. */
+static bool is_due(uint64_t ended)
+{
+    return ended && (!(ended & (ended - 1)) || ended % DRAFT_EVERY == 0);
+}
+
+/* Note that step `begun` of the group, or of the subgroup, begins. */
+static void step_begin(const tryst_coll *coll, tryst_step *step, uint64_t begun)
+{
+    struct colls *colls = coll->colls;
+    const char *why = priorities_begin(priorities_of(colls, coll->subgroup),
+                                       colls->host.recorder, begun);
+    if (why)
+        reason_give(colls, why);
+    if (!is_due(begun - 1))
+        return;
+    struct gather *gather = gather_open(coll, begun);
+    if (!gather || !gather->draft || gather_submit(gather, step) != TRYST_OK) {
+        reason_give(colls, "out of memory, or the step was aborted");
+        if (gather)
+            gather_close(gather);
+    }
+}
+
+void auto_priority_set(const tryst_coll *coll, tryst_op *op,
+                       const struct recorder_submitted *submitted)
+{
+    struct priorities *priorities = priorities_of(coll->colls, coll->subgroup);
+    uint64_t begun = priorities_count(priorities, op->step_id);
+    if (begun)
+        step_begin(coll, op->step, begun);
+    if (!(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND)) &&
+        priorities_get(priorities, coll->recorder_name, submitted->use, &op->priority))
+        op->flags |= TRYST_OP_PRIORITY;
+}
