@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prepared collectives, the memory of their runs, and one-shot collectives, which are kept
- * prepared.
+ * Prepared collectives, the memory of their runs, and one-shot collectives.
  *
  * Idea: everything that follows from plan, shape and name is computed once: blocks,
  * kernel, parts (parts.c), and the size of a run. A run is one allocation, which returns
@@ -30,6 +29,12 @@
 #include "subgroup.h"
 
 static const char prepare_call[] = "prepare a collective";
+
+static void coll_ref(tryst_coll *coll)
+{
+    /* relaxed: the caller holds a reference already. */
+    atomic_fetch_add_explicit(&coll->refs, 1, memory_order_relaxed);
+}
 
 /* ---- runs -------------------------------------------------------------------------- */
 
@@ -213,12 +218,6 @@ static void coll_free(tryst_coll *coll)
     coll_blocks_close(&coll->in_blocks);
     coll_blocks_close(&coll->out_blocks);
     mem_free(coll);
-}
-
-void coll_ref(tryst_coll *coll)
-{
-    /* relaxed: the caller holds a reference already. */
-    atomic_fetch_add_explicit(&coll->refs, 1, memory_order_relaxed);
 }
 
 void coll_unref(tryst_coll *coll)

@@ -13,7 +13,6 @@ tryst_status coll_open(struct colls *colls, tryst_group *group,
 /** Get the group's plan, or binary trees where it has none. NULL: no memory. Any
  *  thread. */
 const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group);
-void coll_ref(tryst_coll *coll);
 void coll_unref(tryst_coll *coll);
 /** Get an idle run, or a new one, with its counters reset; NULL: no memory. Any
  *  thread. */
