@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the scripts of the models: model_begin, then searches that must find no error
 # (whole), and searches of broken variants that must find one (broken), then model_end.
+# MODEL_ONLY=whole or broken leaves out the others.
 
 deep=200000
 bits=22
@@ -34,6 +35,7 @@ errors() {
 }
 
 whole() { # <name> <options…>
+    [ "${MODEL_ONLY:-}" != broken ] || return 0
     name=$1
     shift
     found=$(errors "$@")
@@ -45,6 +47,7 @@ whole() { # <name> <options…>
 }
 
 broken() { # <variant> <options…>: there must be at least one error
+    [ "${MODEL_ONLY:-}" != whole ] || return 0
     variant=$1
     shift
     found=$(errors "-D$variant" "$@")

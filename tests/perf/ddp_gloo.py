@@ -91,7 +91,7 @@ def group_open():
     """Meet at rank 0, whose address netlab.sh gives; its port is that of Tryst's bootstrap."""
     rank, size = int(os.environ["TRYST_RANK"]), int(os.environ["TRYST_SIZE"])
     host, port = os.environ["TRYST_BOOTSTRAP"].rsplit(":", 1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "eth0")
     store = dist.TCPStore("0.0.0.0" if rank == 0 else host, int(port), size, rank == 0)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
     return rank
