@@ -80,15 +80,25 @@ static void profile_write(tryst_ctx *ctx, const char *path)
     tryst_profile_close(profile);
 }
 
+/* True if an action may have the name: no other text makes "name;2", or an action
+ * without a name. */
+static bool action_name_is_valid(const char *name)
+{
+    static const char unnamed[] = "action ";
+    size_t bytes = strnlen(name, TRYST_PROFILE_ACTION_MAX + 1);
+    return bytes > 0 && bytes <= TRYST_PROFILE_ACTION_MAX && !strchr(name, ';') &&
+           strncmp(name, unnamed, sizeof unnamed - 1) != 0;
+}
+
 tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name)
 {
     if (!ctx)
         return refuse_null("name an action", "ctx");
-    size_t bytes = name ? strnlen(name, TRYST_PROFILE_ACTION_MAX + 1) : 1;
-    if (bytes == 0 || bytes > TRYST_PROFILE_ACTION_MAX || (name && strchr(name, ';')))
+    if (name && !action_name_is_valid(name))
         return refuse(TRYST_E_INVALID,
-                      "cannot name an action: a name has 1 to %d bytes, and no ';'",
-                      TRYST_PROFILE_ACTION_MAX);
+                      "cannot name an action \"%.64s\": a name has 1 to %d bytes and no "
+                      "';', and does not begin with \"action \"",
+                      name, TRYST_PROFILE_ACTION_MAX);
     if (ctx->recorder && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
         recorder_action(ctx->recorder, name);
     return TRYST_OK;

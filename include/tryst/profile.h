@@ -137,8 +137,8 @@ TRYST_API tryst_status tryst_profile_node_get(const tryst_profile *profile,
  *  TRYST_AUTO_PRIORITY records.
  *
  *  Thread:  any.
- *  Returns: TRYST_OK, or TRYST_E_INVALID: no context; a name that is empty, too long, or
- *           has a ';'
+ *  Returns: TRYST_OK, or TRYST_E_INVALID: no context; a name that is empty, too long, has
+ *           a ';', or begins with "action "
  */
 TRYST_API tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name);
 

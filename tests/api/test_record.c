@@ -276,10 +276,25 @@ static void late(void **state)
     assert_int_equal(run("step.%r.json", late_main), 0);
 }
 
+static void names_check(tryst_ctx *ctx)
+{
+    char name[TRYST_PROFILE_ACTION_MAX + 2];
+    memset(name, 'x', sizeof name);
+    name[TRYST_PROFILE_ACTION_MAX + 1] = 0;
+    CHECK_STATUS(tryst_profile_action(ctx, name), TRYST_E_INVALID);
+    name[TRYST_PROFILE_ACTION_MAX] = 0;
+    CHECK_STATUS(tryst_profile_action(ctx, name), TRYST_OK);
+    CHECK_STATUS(tryst_profile_action(ctx, ""), TRYST_E_INVALID);
+    CHECK_STATUS(tryst_profile_action(ctx, "a;2"), TRYST_E_INVALID);
+    CHECK_STATUS(tryst_profile_action(ctx, "action 3"), TRYST_E_INVALID);
+    CHECK_STATUS(tryst_profile_action(ctx, NULL), TRYST_OK);
+}
+
 static void short_main(struct harness_rank *rank)
 {
     struct program program = {.rank = rank};
     harness_open(rank);
+    names_check(rank->ctx);
     program_run(&program, 2);
     harness_close(rank);
 }
