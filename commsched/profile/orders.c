@@ -229,7 +229,7 @@ static tryst_status joins_check(struct tryst_profile *profile,
 {
     struct err err = ERR_INIT; /* of groups that are not possible: of no interest */
     tryst_profile_params with = *params;
-    double alone_s, joined_s;
+    double alone_s = 0, joined_s = 0;
     with.order = TRYST_PROFILE_PREEMPT;
     with.groups = NULL;
     tryst_status status = orders_replay(profile, &with, &err, &alone_s);
