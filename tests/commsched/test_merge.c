@@ -3,12 +3,12 @@
  * failing allocations. */
 #include "support/unit.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "core/memory/alloc.h"
 #include "core/os/random.h"
 #include "core/text/text.h"
+#include "profile_check.h"
 #include "tryst/profile.h"
 #include "tryst/topo.h"
 #include "tryst/tryst.h"
@@ -28,30 +28,6 @@ static double bound(tryst_profile *profile, double bytes_per_s)
     double seconds;
     assert_int_equal(tryst_profile_bound(profile, &params, &seconds), TRYST_OK);
     return seconds;
-}
-
-static void near(double value, double wanted)
-{
-    if (fabs(value - wanted) > 1e-9)
-        fail_msg("%.17g is not %.17g", value, wanted);
-}
-
-/* Check a node; `after` has the names that it comes after, separated by commas. */
-static void check(const tryst_profile *profile, uint32_t index, const char *name,
-                  double amount, const char *after)
-{
-    char text[256] = "";
-    tryst_profile_node node = {.struct_size = sizeof node}, before = node;
-    assert_int_equal(tryst_profile_node_get(profile, index, &node), TRYST_OK);
-    assert_string_equal(node.name, name);
-    near(node.is_operation ? (double)node.bytes : node.seconds, amount);
-    for (uint32_t i = 0; i < node.after_count; i++) {
-        assert_int_equal(tryst_profile_node_get(profile, node.after[i], &before),
-                         TRYST_OK);
-        strcat(text, i ? "," : "");
-        strcat(text, before.name);
-    }
-    assert_string_equal(text, after);
 }
 
 /* Rank 0 has "a" ready at 2 of 10 s and needs it at 7, "b" at 3 and 3; rank 1 of 8 s has

@@ -3,7 +3,6 @@
  * bounds. */
 #include "support/unit.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "commsched/profile/recorder.h"
 #include "core/memory/alloc.h"
 #include "core/os/ticks.h"
+#include "profile_check.h"
 #include "tryst/profile.h"
 #include "tryst/topo.h"
 #include "tryst/tryst.h"
@@ -74,30 +74,6 @@ static tryst_profile *recorded(void)
     if (recorder_profile(recorder, &err, &profile) != TRYST_OK)
         fail_msg("%s", err.text);
     return profile;
-}
-
-static void near(double value, double wanted)
-{
-    if (fabs(value - wanted) > 1e-9)
-        fail_msg("%.17g is not %.17g", value, wanted);
-}
-
-/* Check a node; `after` has the names that it comes after, separated by commas. */
-static void check(const tryst_profile *profile, uint32_t index, const char *name,
-                  double amount, const char *after)
-{
-    char text[256] = "";
-    tryst_profile_node node = {.struct_size = sizeof node}, before = node;
-    assert_int_equal(tryst_profile_node_get(profile, index, &node), TRYST_OK);
-    assert_string_equal(node.name, name);
-    near(node.is_operation ? (double)node.bytes : node.seconds, amount);
-    for (uint32_t i = 0; i < node.after_count; i++) {
-        assert_int_equal(tryst_profile_node_get(profile, node.after[i], &before),
-                         TRYST_OK);
-        strcat(text, i ? "," : "");
-        strcat(text, before.name);
-    }
-    assert_string_equal(text, after);
 }
 
 static double period(tryst_profile *profile)

@@ -13,6 +13,7 @@ the slowest rank's time.
 Needs torch with Gloo: Debian's python3-torch, or PyPI's.
 """
 import argparse
+import datetime
 import json
 import os
 import statistics
@@ -92,8 +93,9 @@ def group_open():
     rank, size = int(os.environ["TRYST_RANK"]), int(os.environ["TRYST_SIZE"])
     host, port = os.environ["TRYST_BOOTSTRAP"].rsplit(":", 1)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "eth0")
-    store = dist.TCPStore("0.0.0.0" if rank == 0 else host, int(port), size, rank == 0)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    limit = datetime.timedelta(minutes=5)  # of each wait: for the ranks, and for a step
+    store = dist.TCPStore("0.0.0.0" if rank == 0 else host, int(port), size, rank == 0, timeout=limit)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
     return rank
 
 

@@ -363,7 +363,7 @@ void body_cycles(struct conf_ctx *ctx)
             CONF_EQUAL(ctx, descriptors_open(), fds);
         }
     }
-    if (ctx->threads) /* one memory for all; under TSan malloc_trim may crash */
+    if (ctx->threads) /* the ranks share one memory */
         return;
     long grown = held_kib() - resident;
     long most = 128 + (1 + ctx->subject->leaks_kib) * (long)(lives - 100);
