@@ -46,6 +46,11 @@ TRYST_BEGIN_DECLS
  *   UPDATE       a BACKWARD or WEIGHT_GRAD before it     the next weight version
  *   REDUCE_GRAD  the last BACKWARD or WEIGHT_GRAD        the sum of the weights'
  *                before an UPDATE                        gradients over all replicas
+ *   RECOMPUTE    own FORWARD; before the BACKWARD        the saved activations again,
+ *   from
+ *                or INPUT_GRAD                           the stage's input
+ *   PREDICT      nothing                                 weights in a slot: the newest
+ *                                                        version, moved
  *
  *  A stage is *replicated* if several ranks have actions of it. Each of these ranks is a
  *  replica with micro-batches of its own, and all of them make every weight version
@@ -60,25 +65,39 @@ typedef enum tryst_action_kind {
     TRYST_ACTION_INPUT_GRAD = 3,  /**< I */
     TRYST_ACTION_WEIGHT_GRAD = 4, /**< W */
     TRYST_ACTION_UPDATE = 5,
-    TRYST_ACTION_REDUCE_GRAD = 6 /**< see replicated stages, above */
+    TRYST_ACTION_REDUCE_GRAD = 6, /**< see replicated stages, above */
+    TRYST_ACTION_RECOMPUTE = 7,   /**< R */
+    TRYST_ACTION_PREDICT = 8,
+    TRYST_ACTION_KINDS = 9 /**< one more than the last kind */
 } tryst_action_kind;
 
-/** Return "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD"; "" for another value. Static. */
+/** Return "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD", "R", "PREDICT"; "" for another
+ *  value. Static. */
 TRYST_API const char *tryst_action_kind_name(tryst_action_kind kind);
 
 /** One action of one rank.
  *
- *  `version` counts a stage's updates from the program's start: F, B, I and W read
- *  version 0 (the weights at the program's start), 1 (after the program's first UPDATE of
- *  that stage), …; negative versions are older weights, kept from an earlier run of the
- *  program. The version of an UPDATE is the one that it makes. In synchronous schedules
- *  all actions read version 0, and the last is an UPDATE to 1. `microbatch` is -1 for
- *  UPDATE and REDUCE_GRAD. */
+ *  `version` counts a stage's updates from the start of the step: F, B, I, W and R read
+ *  version 0 (the weights at the step's start), 1 (after the step's first UPDATE of that
+ *  stage), …; negative versions are older weights, kept from earlier steps. In the first
+ *  steps of an engine that would be a version from before its first step; the version at
+ *  its first step is read then. The version of an UPDATE is the one that it makes. In
+ *  synchronous schedules all actions read version 0, and the last is an UPDATE to 1.
+ *  `microbatch` is -1 for UPDATE, REDUCE_GRAD and PREDICT.
+ *
+ *  R reads what the B or I behind it reads.
+ *
+ *  F, B, I, W and R with a `slot` above 0 read the weights that the last PREDICT of that
+ *  slot made, and their `version` is 0. PREDICT writes newest + ahead × d to its slot,
+ *  where d is the change of the weights that one UPDATE makes (tryst_stage_direction). */
 typedef struct tryst_action {
     tryst_action_kind kind;
     int32_t stage;
     int32_t microbatch;
     int32_t version;
+    int32_t slot;      /**< 0: none */
+    int32_t direction; /**< PREDICT: a tryst_stage_direction */
+    double ahead; /**< PREDICT: updates ahead of the newest version, may be negative */
 } tryst_action;
 
 /** Write `action` as text, in PyTorch's form: "3F1" (stage 3, forward, micro-batch 1); a
@@ -106,28 +125,56 @@ TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
 TRYST_API void tryst_program_close(tryst_program *program);
 
 /** Append one action to a rank's list. Checks ranges only; tryst_program_check does the
- *  rest.
+ *  rest. In the body of a loop a micro-batch is below twice the number of a step.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (rank, stage or micro-batch out of
  *           range) */
 TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
                                             const tryst_action *action);
 
-/** Generate a schedule by name, one stage per rank:
+/** Which micro-batches of a generated program run their forward twice: the first forward
+ *  keeps the stage's input alone, and an R before the backward saves the activations. */
+typedef enum tryst_schedule_recompute {
+    TRYST_RECOMPUTE_NEVER = 0,
+    TRYST_RECOMPUTE_EXCEPT_LAST = 1, /**< all but the last micro-batch of an update */
+    TRYST_RECOMPUTE_ALWAYS = 2
+} tryst_schedule_recompute;
+
+/** Parameters of a generator. A zero field means its default (in brackets). */
+typedef struct tryst_schedule_params {
+    size_t struct_size;
+    int32_t ranks_count;
+    int32_t microbatches_count; /**< of one step */
+    int32_t chunks_count;       /**< stages on each rank, "v" [1] */
+    int32_t group;    /**< interleaved: micro-batches in a group [ranks_count] */
+    int32_t every;    /**< asynchronous: micro-batches of an UPDATE [the schedule's] */
+    int32_t inflight; /**< micro-batches in flight [ranks_count] */
+    int32_t cap;      /**< most activations on a rank [2 × ranks_count - 1] */
+    /** Asynchronous: UPDATEs of each stage in one step; the step then has
+     *  updates_count × every micro-batches [those of microbatches_count]. */
+    int32_t updates_count;
+    int32_t recompute; /**< a tryst_schedule_recompute */
+    /** UPDATEs over which the rate of a stage with stale gradients rises to the full rate
+     *  [0: always the full rate]; see tryst_program_rate_set. */
+    int32_t rate;
+} tryst_schedule_params;
+
+/** A value of tryst_schedule_params.group: PyTorch's choice, microbatches / max(1,
+ *  ⌊microbatches / ranks⌋). */
+#define TRYST_GROUP_TORCH (-1)
+
+/** Generate a schedule by name; tryst_schedule.help explains each.
  *
- *   naive  one micro-batch at a time: forward through all stages, then backward
- *   gpipe  all forwards, then all backwards, both in order 0 … M−1 (Huang et al. 2019)
- *   1f1b   rank r of p: min(p−1−r, M) forwards, then one forward and one backward in
- *          turn, then the remaining backwards (PipeDream-Flush, Narayanan et al. 2021;
- *          DAPPLE, Fan et al. 2021)
- *
- *  M is the number of micro-batches. All three accumulate gradients in micro-batch order
- *  and end with UPDATE.
+ *  `schedule` is a name, or a name with options, "interleaved:v=2,group=4", which replace
+ *  those of `params`: v, group (a number or "torch"), every, inflight, cap, updates,
+ *  recompute (never, except_last, always), rate. An option that the schedule does not
+ *  have is refused.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1),
- *           TRYST_E_PROGRAM (unknown name; tryst_last_error lists the known ones)
+ *           TRYST_E_PROGRAM (unknown name or option, or counts for which the schedule is
+ *           not defined; tryst_last_error explains)
  */
-TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_count,
-                                              int microbatches_count,
+TRYST_API tryst_status tryst_program_generate(const char *schedule,
+                                              const tryst_schedule_params *params,
                                               tryst_program **program_p);
 
 /** Copy a program `replicas_count` times, as data parallelism over whole pipelines does.
@@ -144,9 +191,127 @@ TRYST_API tryst_status tryst_program_replicate(const tryst_program *program,
                                                int replicas_count,
                                                tryst_program **replicated_p);
 
+/** Options of tryst_program_generate, as bits of tryst_schedule.options. */
+enum {
+    TRYST_SCHEDULE_CHUNKS = 1,
+    TRYST_SCHEDULE_GROUP = 2,
+    TRYST_SCHEDULE_EVERY = 4,
+    TRYST_SCHEDULE_INFLIGHT = 8,
+    TRYST_SCHEDULE_CAP = 16,
+    TRYST_SCHEDULE_UPDATES = 32,
+    TRYST_SCHEDULE_RECOMPUTE = 64,
+    TRYST_SCHEDULE_RATE = 128
+};
+
+/** A named schedule. */
+typedef struct tryst_schedule {
+    size_t struct_size;
+    const char *name;
+    const char *help;  /**< one line: the order, and where it comes from */
+    uint32_t options;  /**< the options that it reads; others are refused */
+    bool asynchronous; /**< it reads `every` and `updates_count`, and more versions */
+    /** Check `params` (defaults filled in, `every` and `updates_count` included) and set
+     *  what is special to the schedule. Return NULL, or the sentence with which the
+     *  generation is refused. May be NULL. */
+    const char *(*check)(tryst_schedule_params *params);
+    /** Append the actions of `rank`, but for the UPDATEs of a synchronous schedule. */
+    tryst_status (*generate)(const tryst_schedule_params *params, tryst_program *program,
+                             int rank);
+} tryst_schedule;
+
+/** Add a schedule of the caller's to those of tryst_program_generate. The struct is
+ *  copied; what it points to must stay for the rest of the process. Any thread may call
+ *  it.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no name or function, or a known name),
+ *           TRYST_E_NOMEM (more than 64) */
+TRYST_API tryst_status tryst_program_schedule_register(const tryst_schedule *schedule);
+
+/** Return a schedule of tryst_program_generate, by index from 0; NULL if there is
+ *  none. */
+TRYST_API const tryst_schedule *tryst_program_schedule(int index);
 /** Return the name of a schedule of tryst_program_generate, by index from 0; NULL if
  *  there is none. Static. */
 TRYST_API const char *tryst_program_schedule_name(int index);
+
+/** Parts of a rank's list in a program that is a loop. */
+typedef enum tryst_program_part {
+    TRYST_PROGRAM_PROLOGUE = 0,
+    TRYST_PROGRAM_BODY = 1,
+    TRYST_PROGRAM_EPILOGUE = 2
+} tryst_program_part;
+
+/** Make the program a loop, and begin a part of a rank's list: the actions appended from
+ *  now on are its *body*, or its *epilogue*; those before the body are its *prologue*. An
+ *  engine's first step runs the prologue and then the body; the last step
+ *  (tryst_engine_step_last) runs the epilogue in place of the body. So n steps run each
+ *  of n × M micro-batches once, where M is the number of a step.
+ *
+ *  In a body a micro-batch j from M to 2M - 1 is micro-batch j - M of the next step:
+ *  its data, its key and its scope are that step's. Versions count from the start of the
+ *  step that runs the action, in the prologue from the first step's.
+ *
+ *  tryst_program_check demands both marks of every rank that has actions.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no such rank; TRYST_PROGRAM_PROLOGUE; a part that
+ *           has begun, or an epilogue before the body) */
+TRYST_API tryst_status tryst_program_mark(tryst_program *program, int rank,
+                                          tryst_program_part part);
+/** Return true if the rank's list has a body's mark, and write the indices of the first
+ *  action of body and epilogue. A list without marks is all body: *body_p is 0 and
+ *  *epilogue_p the number of actions. */
+TRYST_API bool tryst_program_loop(const tryst_program *program, int rank, size_t *body_p,
+                                  size_t *epilogue_p);
+
+/** Write `steps_count` steps of a loop as one flat program of steps_count × M
+ *  micro-batches, with the same lists action for action. Versions that would be below the
+ *  first are 0.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (steps_count below 1, or more
+ *           micro-batches than an int32_t counts), TRYST_E_PROGRAM (not a loop) */
+TRYST_API tryst_status tryst_program_unroll(const tryst_program *program, int steps_count,
+                                            tryst_program **flat_p);
+
+/** Let UPDATEs begin with a lower rate where gradients are stale: UPDATE t (from 0,
+ *  counted by weight versions) of a stage has the rate factor max(1, τ)^-(1 - min(t /
+ *  updates, 1)), where τ is tryst_stage_need.delay. 0: the full rate always. (PipeMare's
+ *  technique 1, Yang et al. 2021) */
+TRYST_API void tryst_program_rate_set(tryst_program *program, int32_t updates);
+/** Return the number of updates that tryst_program_rate_set has set; 0: none. */
+TRYST_API int32_t tryst_program_rate(const tryst_program *program);
+
+/** What one action reads. */
+typedef struct tryst_program_read {
+    /** F, B, I, W, R: the weight version, of a slot that from which it was predicted.
+     *  PREDICT: the version that it moves. */
+    int32_t version;
+    int32_t newest; /**< newest version of the stage when the action runs */
+    /** F, B, I, W, R: the number of UPDATEs between `version` and the weights that the
+     *  micro-batch's gradient changes. */
+    int32_t delay;
+} tryst_program_read;
+
+/** Find what the actions of `rank` read: reads[i] for its i-th action. The program has
+ *  passed tryst_program_check.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (no such rank, or a loop: unroll it
+ *           first) */
+TRYST_API tryst_status tryst_program_reads(const tryst_program *program, int rank,
+                                           tryst_program_read *reads);
+
+/** What a stage must hold to run its actions of a program. */
+typedef struct tryst_stage_need {
+    size_t struct_size;
+    int32_t versions_count; /**< weight versions at once, the newest included */
+    int32_t slots_count;
+    /** τ: number of updates between the weights that a forward reads and those that its
+     *  micro-batch's gradient changes; the mean over the micro-batches of the stage's
+     *  last UPDATE (of a loop: of the body). 0 for synchronous schedules. */
+    double delay;
+    bool delta; /**< a PREDICT moves by TRYST_DIRECTION_DELTA */
+} tryst_stage_need;
+
+/** Count what `stage` must hold, on the rank that needs most of it. The program has
+ *  passed tryst_program_check.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (no such stage) */
+TRYST_API tryst_status tryst_program_stage_need(const tryst_program *program, int stage,
+                                                tryst_stage_need *need_p);
 
 /** Return the number of ranks; 0 for NULL. */
 TRYST_API int tryst_program_ranks(const tryst_program *program);
@@ -169,14 +334,25 @@ TRYST_API int tryst_program_rank_of_microbatch(const tryst_program *program, int
 TRYST_API int tryst_program_replicas(const tryst_program *program, int stage,
                                      int32_t *ranks, int capacity);
 
-/** Load a program from a CSV file in the compute-only form of
- *  torch.distributed.pipelining (_load_csv/_dump_csv): one row per rank, one cell per
- *  time slot, "0F0", "0B0", "0I0", "0W0"; empty cells are idle and are dropped.
+/** Load a program from a CSV file in the form of torch.distributed.pipelining
+ *  (_load_csv/_dump_csv): one row per rank, one cell per time slot, "0F0", "0B0", "0I0",
+ *  "0W0"; empty cells are idle and are dropped.
  *
- *  Row r is rank r's; stages and micro-batches are counted from the cells. If a file has
- *  no UPDATE, one for each stage is appended to its rank's row; a file with any
- *  ("0UPDATE") is taken as it is. "0REDUCE_GRAD" is PyTorch's, too. Communication actions
- *  (SEND_F, …) are refused, since transfers follow from the compute actions.
+ *  PyTorch's compute_only and compute_comms files load as they are. A pair,
+ *  "(0F2;0B1)OVERLAP_F_B", is its two actions. Communication, its waits and sharding are
+ *  dropped, since transfers follow from the compute actions; so is REDUCE_GRAD of a stage
+ *  that one rank alone has, since there is nothing to sum. The order that PyTorch's
+ *  Schedule1F1B prints is refused: its last rank has no forward of micro-batch 0.
+ *
+ *  Of this library alone: "0UPDATE", "0F2v-1" (reads version -1), "0F2s1" (reads slot 1),
+ *  "0R2", "0PREDICTs1d0a1.5" (slot, tryst_stage_direction, updates ahead), the marks of a
+ *  loop, "BODY" and "EPILOGUE", each before the first action of that part, and "RATE10"
+ *  as the first cell of row 0 (tryst_program_rate_set).
+ *
+ *  Row r is rank r's; stages and micro-batches are counted from the cells, those of a
+ *  loop's step from the forwards of a stage in the bodies. If a file without marks has no
+ *  UPDATE, one for each stage is appended to its rank's row; a file with any is taken as
+ *  it is.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_IO       the file cannot be read
@@ -211,12 +387,19 @@ typedef struct tryst_program_peak {
 } tryst_program_peak;
 
 /** Check that a program can run: every stage has each micro-batch's F once, and B once or
- *  I and W once each, on one rank; a dry run of all ranks comes to its end; each weight
- *  version still exists when it is read; each backward is followed by an UPDATE, with a
- *  REDUCE_GRAD between them if the stage is replicated; all replicas of a stage make the
- *  same versions.
+ *  I and W once each, and R at most once, between F and B or I, on one rank; a dry run of
+ *  all ranks comes to its end; each weight version and each slot exists when it is read;
+ *  R reads what the B or I behind it reads, and W what its I read; each backward is
+ *  followed by an UPDATE, with a REDUCE_GRAD between them if the stage is replicated; all
+ *  replicas of a stage make the same versions.
  *
- *  `peaks` (may be NULL) receives one entry per rank.
+ *  A loop can run any number of steps: this holds for one, two and three steps of it,
+ *  each unrolled; nothing that a body needs is made in a later body; the gradients that
+ *  a body adds are followed by an UPDATE in each body; a slot that a body reads is
+ *  filled in each body; and a step has at least ranks - 1 micro-batches. An error then
+ *  shows the unrolled program.
+ *
+ *  `peaks` (may be NULL) receives one entry per rank, of a loop for all steps.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_PROGRAM  tryst_last_error has the sentence and the program as a grid
@@ -231,13 +414,15 @@ TRYST_API tryst_status tryst_program_check(const tryst_program *program,
  *  Simulator
  * ----------------------------------------------------------------------------------- */
 
-/** Seconds that each action of one stage takes with a core of its own. */
+/** Seconds that each action of one stage takes with a core of its own; R takes those of
+ *  a forward. */
 typedef struct tryst_action_costs {
     double forward_s;
     double backward_s;
     double input_grad_s;
     double weight_grad_s;
     double update_s;
+    double predict_s;
 } tryst_action_costs;
 
 typedef struct tryst_sim_params {
@@ -289,10 +474,12 @@ typedef struct tryst_sim {
     tryst_sim_event **events; /**< events[rank][i] */
 } tryst_sim;
 
-/** Simulate one run of a checked program. Deterministic.
+/** Simulate one run of a checked program. Deterministic. Of a loop, simulate n and n + 1
+ *  steps (tryst_program_unroll): the difference is a step.
  *
  *  Owns:    the caller owns `*sim_p`, for tryst_sim_free.
- *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a negative cost, no costs),
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a negative cost, no costs, a
+ *           loop),
  *           TRYST_E_PROGRAM (the program does not reach its end)
  */
 TRYST_API tryst_status tryst_program_simulate(const tryst_program *program,
@@ -317,7 +504,9 @@ typedef enum tryst_span_kind {
     TRYST_SPAN_KINDS = 8, /**< number of kinds in runs without replicated stages */
     /** sum of a layer's gradient over replicas, from its start to its end; `microbatch`
      *  is the layer */
-    TRYST_SPAN_REDUCE_GRAD = 8
+    TRYST_SPAN_REDUCE_GRAD = 8,
+    TRYST_SPAN_RECOMPUTE = 9, /**< R */
+    TRYST_SPAN_PREDICT = 10
 } tryst_span_kind;
 
 /** One span of a rank's timeline. Plain numbers only: spans are sent between ranks as
@@ -361,8 +550,9 @@ typedef struct tryst_engine tryst_engine;
 
 /** Provide a micro-batch: write `input` for the first stage and `target` for the last, in
  *  the form that tryst_stage_info gives. A pointer is NULL if the stage does not need
- *  these data; a stage that is first and last gets both. Called from tryst_engine_step.
- *  Any status but TRYST_OK fails the step with that status. */
+ *  these data; a stage that is first and last gets both. Called from tryst_engine_step,
+ *  with the step that the micro-batch belongs to: in a loop that may be the next one. Any
+ *  status but TRYST_OK fails the step with that status. */
 typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
                                       void *input, uint8_t *target);
 
@@ -440,6 +630,10 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
+ *  In a loop a step also runs micro-batches of the next one, in the scope `step` + 1: so
+ *  the ids of consecutive steps rise by one. Another id, and a step behind the last, are
+ *  refused (TRYST_E_INVALID) without any other effect.
+ *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
  *  Returns: TRYST_OK, or the status of the failure; tryst_engine_error and
  *           tryst_last_error have its sentence, with the rank where it began. After a
@@ -448,9 +642,18 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);
 
+/** Run the last step, as tryst_engine_step does: in a loop with the epilogue in place of
+ *  the body, so that no micro-batch stays in flight. All ranks make the same step the
+ *  last. A loop that has begun must end so before tryst_engine_finish. Later steps are
+ *  refused (TRYST_E_INVALID). */
+TRYST_API tryst_status tryst_engine_step_last(tryst_engine *engine, uint64_t step,
+                                              double *loss_p);
+
 /** Wait until every send has ended and every part of a replicated stage is updated, and
- *  close the open steps. Blocks as tryst_engine_step does. More steps may follow.
- *  Returns: TRYST_OK, or the status of the failure, as tryst_engine_step */
+ *  close the open steps. Blocks as tryst_engine_step does. More steps may follow. In a
+ *  loop this is refused between the first step and the last, without any other effect.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (micro-batches of a loop are in flight), or the
+ *           status of the failure, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
 /** Abort because the caller itself must stop: the engine's open steps, and the next ones,
@@ -491,9 +694,9 @@ typedef struct tryst_engine_stats {
     /** number of buffers allocated so far; stops growing after some steps */
     uint64_t buffer_allocations;
     /** number of actions of each kind (index: tryst_action_kind), and their times */
-    uint64_t action_counts[8];
-    uint64_t action_wall_ns[8];
-    uint64_t action_cpu_ns[8];
+    uint64_t action_counts[16];
+    uint64_t action_wall_ns[16];
+    uint64_t action_cpu_ns[16];
     uint64_t bytes_reduced;  /**< gradients that were summed over replicas */
     uint64_t reduce_wait_ns; /**< the part of wait_ns that waited for such sums */
 } tryst_engine_stats;
@@ -509,9 +712,10 @@ TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);
 
-/** Close an engine. After a failure this waits until no operation uses its buffers, at
- *  most some seconds; memory that an operation may still use then is not freed. NULL is
- *  allowed. */
+/** Close an engine. A loop that has begun and not ended is aborted on every rank
+ *  (tryst_last_error has the sentence). After a failure this waits until no operation
+ *  uses its buffers, at most some seconds; memory that an operation may still use then is
+ *  not freed. NULL is allowed. */
 TRYST_API void tryst_engine_close(tryst_engine *engine);
 
 TRYST_END_DECLS

@@ -51,10 +51,19 @@ typedef struct tryst_replay_params {
     /** The order of additions. NULL: replica 0, plus replica 1, plus replica 2, … */
     tryst_sum_order_fn order;
     void *order_arg;
+    /** Called after each step, in the same thread, with the number of steps done so far.
+     *  NULL: not called. */
+    void (*progress)(void *arg, uint64_t steps_done);
+    void *progress_arg;
 } tryst_replay_params;
 
-/** Run the program once per step. To report progress, call it for a few steps at a time:
- *  the stages keep their state from one call to the next.
+/** Run the program once per step, and of a loop the epilogue in the last step of the call
+ *  (tryst_engine_step_last).
+ *
+ *  One call replays one engine from its first step on: a weight version from before this
+ *  call's first step is not read, but the one that the call found (tryst_action). If no
+ *  action reads such a version, a run may also be replayed in several calls for
+ *  consecutive steps, since the stages keep their state.
  *
  *  Blocks:  while it computes; it does not wait for other ranks.
  *  Returns: TRYST_OK

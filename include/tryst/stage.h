@@ -182,7 +182,9 @@ typedef struct tryst_stage_info {
      *  and kept. Host: a call is complete when it returns, and events are ignored. Else a
      *  call has only enqueued its work when it returns. */
     tryst_memory_kind memory;
-    int32_t device; /**< ordinal of a device memory kind, else 0 */
+    int32_t device;      /**< ordinal of a device memory kind, else 0 */
+    int32_t slots_count; /**< predicted weights held, beside the versions */
+    bool keeps_delta;    /**< TRYST_DIRECTION_DELTA can be asked for */
 } tryst_stage_info;
 
 /** The buffers of one micro-batch at one stage. Unused fields are NULL; `saved` or `kept`
@@ -212,7 +214,9 @@ typedef struct tryst_stage_work {
      *  its own earlier calls. NULL if waits_count is 0. */
     void *const *waits;
     int32_t waits_count;
-    int32_t reserved;
+    /** Read the weights of this slot (tryst_stage_ops.predict) instead of `version`. 0:
+     *  none. */
+    int32_t slot;
     /** Device stages: `ready` is recorded when `output` or `grad_input` is complete,
      *  `done` when the call uses no buffer any more. Either may be NULL. */
     void *ready;
@@ -228,6 +232,38 @@ typedef struct tryst_stage_work {
     tryst_status (*part_added)(void *arg, int32_t part);
     void *part_arg; /**< first argument of both */
 } tryst_stage_work;
+
+/** One update of a stage's weights. */
+typedef struct tryst_stage_update {
+    size_t struct_size;
+    int32_t microbatches; /**< the gradients' sum is divided by it; at least 1 */
+    int32_t reserved;
+    /** Factor of the learning rate [0: 1]. */
+    double rate;
+    /** Device stages: event that is recorded when the update is done. May be NULL. */
+    void *done;
+} tryst_stage_update;
+
+/** The change of the weights by which a prediction moves them. */
+typedef enum tryst_stage_direction {
+    /** The step that the optimiser would take from its moments as they are: SGD
+     *  -lr · v; Adam -lr · m̂ / (√v̂ + epsilon), with the moments' bias corrected for the
+     *  updates so far. (SpecTrain, Chen et al. 2018; XPipe, Guan et al. 2019) */
+    TRYST_DIRECTION_STEP = 0,
+    /** The mean change of the weights by one update: an exponential moving average, δ =
+     *  γ·δ + (1 - γ)·(new - old), with γ of params' delta_decay. (PipeMare, Yang et al.
+     *  2021) */
+    TRYST_DIRECTION_DELTA = 1
+} tryst_stage_direction;
+
+/** One prediction: slot = newest + ahead · direction. */
+typedef struct tryst_stage_prediction {
+    size_t struct_size;
+    int32_t slot;      /**< 1 to info.slots_count */
+    int32_t direction; /**< a tryst_stage_direction */
+    double ahead;      /**< number of updates; negative: back */
+    void *done;        /**< as tryst_stage_update.done */
+} tryst_stage_prediction;
 
 /** One part of a stage. */
 typedef struct tryst_stage_part {
@@ -289,7 +325,8 @@ typedef struct tryst_stage_ops {
     const char *name;
 
     /** Compute `output` and `saved` from `input`.
-     *  Returns: TRYST_OK, or TRYST_E_INVALID when `version` is not held. */
+     *  Returns: TRYST_OK, or TRYST_E_INVALID when `version` is not held, or when `slot`
+     *           does not exist or has never been predicted. */
     tryst_status (*forward)(tryst_stage *stage, const tryst_stage_work *work);
 
     /** Compute `grad_input` and add this micro-batch's weight gradients, in call order.
@@ -303,11 +340,11 @@ typedef struct tryst_stage_ops {
     tryst_status (*backward_weight)(tryst_stage *stage, const tryst_stage_work *work);
 
     /** Make version newest + 1 from the newest and the gradients' sum divided by
-     *  `microbatches`, then clear the gradients. Overwrites the oldest version held.
-     *  Device stages: `done` (an event as a work's, may be NULL) is recorded when that
-     *  has been done.
-     *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1. */
-    tryst_status (*update)(tryst_stage *stage, int32_t microbatches, void *done);
+     *  `microbatches`, then clear the gradients. Overwrites the oldest version held, and
+     *  no slot.
+     *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1 or the rate is
+     *           negative or not finite. */
+    tryst_status (*update)(tryst_stage *stage, const tryst_stage_update *update);
 
     /** Write the oldest and the newest weight version held. */
     void (*versions)(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p);
@@ -341,14 +378,24 @@ typedef struct tryst_stage_ops {
      *  Then update_part makes the weights of each part, once each and in any order;
      *  before that no call may read or add to that part. All calls together have the
      *  same result as one `update`.
-     *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1, or when a part
-     *           lacks the previous update. */
-    tryst_status (*update_begin)(tryst_stage *stage, int32_t microbatches);
+     *  Returns: TRYST_OK, or TRYST_E_INVALID as `update`, or when a part lacks the
+     *           previous update. */
+    tryst_status (*update_begin)(tryst_stage *stage, const tryst_stage_update *update);
 
     /** Make the newest version of one part, then clear its gradient.
      *  Returns: TRYST_OK, or TRYST_E_INVALID for a part that does not exist or is
      *           updated already. */
     tryst_status (*update_part)(tryst_stage *stage, int32_t part);
+
+    /* The member below may be missing or NULL: such a stage has no slots. */
+
+    /** Write predicted weights to a slot. Before the stage's first update they are the
+     *  newest version itself. A slot may be overwritten when no later call reads its old
+     *  contents.
+     *  Returns: TRYST_OK, or TRYST_E_INVALID for a slot that does not exist, an `ahead`
+     *           that is not finite, an unknown direction, TRYST_DIRECTION_DELTA without
+     *           info.keeps_delta, or when a part lacks the previous update. */
+    tryst_status (*predict)(tryst_stage *stage, const tryst_stage_prediction *prediction);
 } tryst_stage_ops;
 
 struct tryst_stage {
@@ -390,6 +437,11 @@ typedef struct tryst_stage_params {
      *  minutes]. Then they fail with TRYST_E_DEADLINE; close does not free memory that
      *  the device may still use. */
     uint64_t timeout_ns;
+    int32_t slots_count; /**< predicted weights to hold beside the versions [0] */
+    int32_t reserved2;
+    /** γ of TRYST_DIRECTION_DELTA, above 0 and below 1 [0: no mean change is kept]. A
+     *  stage with it holds one fp32 value more for each parameter. */
+    double delta_decay;
 } tryst_stage_params;
 
 /** Memory of a device stage, known before any of it is allocated. */
@@ -397,7 +449,7 @@ typedef struct tryst_stage_memory {
     size_t struct_size;
     uint64_t weights_bytes;   /**< all versions, and the fp32 masters beside bf16 ones */
     uint64_t gradients_bytes; /**< gradients, in fp32 (TRYST_PRECISION_F64: fp64) */
-    uint64_t moments_bytes;   /**< the optimiser's moments, of the same type */
+    uint64_t moments_bytes;   /**< the optimiser's moments, and PipeMare's mean change */
     uint64_t scratch_bytes;   /**< one layer's backward, and the products' workspaces */
     uint64_t total_bytes;     /**< sum of the above: what open allocates, in one piece */
     /** Memory that the caller provides for each micro-batch in flight: `saved`; and

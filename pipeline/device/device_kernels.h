@@ -107,11 +107,25 @@ struct device_update {
     double scale; /**< factor of the gradients */
     double lr, momentum;
     double rate, root, beta1, beta1_rest, beta2, beta2_rest, epsilon;
-    const void *from;     /**< wide: weights before */
-    void *to;             /**< wide: weights after; may be `from` */
-    void *rounded;        /**< T: weights after; NULL where T is wide */
-    void *gradients;      /**< wide; the update sets them to zero */
-    void *first, *second; /**< wide: moments; `second` is NULL without Adam */
+    const void *from;         /**< wide: weights before */
+    void *to;                 /**< wide: weights after; may be `from` */
+    void *rounded;            /**< T: weights after; NULL where T is wide */
+    void *gradients;          /**< wide; the update sets them to zero */
+    void *first, *second;     /**< wide: moments; `second` is NULL without Adam */
+    double decay, decay_rest; /**< γ and 1 − γ of `delta` */
+    /** Wide: mean change of the weights, delta = γ·delta + (1 − γ)·(after − before);
+     *  NULL: not kept. */
+    void *delta;
+};
+
+/** Weights moved along a direction: to = from + scale · direction. */
+struct device_prediction {
+    bool adam; /**< direction: first / (√second · root + epsilon); false: `first` */
+    uint64_t count;
+    double scale, root, epsilon;
+    const void *from;           /**< wide */
+    void *to;                   /**< T */
+    const void *first, *second; /**< wide; `second` is NULL without Adam */
 };
 
 struct device_kernels {
@@ -233,6 +247,8 @@ struct device_kernels {
                       double *mean);
 
     void (*update)(const struct device_lane *lane, const struct device_update *update);
+    void (*predict)(const struct device_lane *lane,
+                    const struct device_prediction *prediction);
     /** y (T) = `wide`, rounded. */
     void (*round)(const struct device_lane *lane, uint64_t count, const void *wide,
                   void *y);

@@ -4,8 +4,9 @@
  * one loop.
  *
  * Masters are wide weights. If T is wide, they are the weight versions themselves
- * (version v in slot v mod versions_count). Otherwise there is one arena of masters,
- * those of the newest version, and the weight versions are rounded copies. */
+ * (version v in arena v mod versions_count). Otherwise there is one arena of masters,
+ * those of the newest version, and the weight versions are rounded copies. Predicted
+ * weights (slots) are of type T, as the weights that products read. */
 #include "device_layout.h"
 
 #include "device_host.h"
@@ -41,7 +42,9 @@ static void layout_describe(struct device_layout *layout, tryst_layers layers,
                                       .versions_count = params->versions_count,
                                       .split_backward = 1,
                                       .memory = params->memory,
-                                      .device = params->device};
+                                      .device = params->device,
+                                      .slots_count = params->slots_count,
+                                      .keeps_delta = params->delta_decay > 0};
     layout->layers_count = layers.last - layers.first + is_first + is_last;
 }
 
@@ -126,10 +129,12 @@ static void layout_parameters(struct device_layout *layout, struct device_carver
     uint64_t versions = (uint64_t)layout->info.versions_count;
     places->masters = place_wide(carver, count * (uint64_t)layout->masters_count);
     places->rounded = place_t(carver, layout->rounds ? count * versions : 0);
+    places->slots = place_t(carver, count * (uint64_t)layout->info.slots_count);
     layout->memory.weights_bytes = carver->used;
     places->gradients = place_wide(carver, count);
     layout->memory.gradients_bytes = carver->used - places->gradients;
     places->moments = place_wide(carver, count * (uint64_t)layout->moments_count);
+    places->delta = place_wide(carver, layout->info.keeps_delta ? count : 0);
     layout->memory.moments_bytes = carver->used - places->moments;
 }
 

@@ -35,8 +35,10 @@ struct device_layer {
 struct device_places {
     uint64_t masters;   /**< wide: `masters_count` arenas */
     uint64_t rounded;   /**< T: `versions_count` arenas; none where T is wide */
+    uint64_t slots;     /**< T: `slots_count` arenas of predicted weights */
     uint64_t gradients; /**< wide: one arena */
     uint64_t moments;   /**< wide: `moments_count` arenas */
+    uint64_t delta;     /**< wide: one arena if the stage keeps the mean change */
     uint64_t kept;    /**< one layer's part of `kept`, for a backward that is not split */
     uint64_t ping[2]; /**< gradients between layers, alternately */
     uint64_t scratch[DEVICE_LANES];

@@ -254,6 +254,7 @@ void device_stage_close(tryst_stage *base)
         stage_close_session(stage);
     }
     device_layout_close(&stage->layout);
+    free(stage->filled);
     free(stage);
 }
 
@@ -277,6 +278,16 @@ static tryst_status stage_fill(struct device_stage *stage,
     return status;
 }
 
+/* Make room for the marks of the slots. False if out of memory. */
+static bool stage_slots_open(struct device_stage *stage)
+{
+    size_t count = (size_t)stage->base.info.slots_count;
+    if (count > 0) {
+        stage->filled = calloc(count, sizeof(*stage->filled));
+    }
+    return count == 0 || stage->filled;
+}
+
 /* Check the model, resolve the optimiser and compute the layout: all that needs no
  * session. */
 static tryst_status stage_plan(struct device_stage *stage, const tryst_model *model,
@@ -291,6 +302,10 @@ static tryst_status stage_plan(struct device_stage *stage, const tryst_model *mo
     }
     status = device_layout_open(model, layers, params, &stage->optimizer, &stage->layout);
     stage->base.info = stage->layout.info;
+    stage->delta_decay = params->delta_decay;
+    if (status == TRYST_OK && !stage_slots_open(stage)) {
+        status = TRYST_E_NOMEM;
+    }
     return status == TRYST_OK
                ? TRYST_OK
                : refuse(status, "cannot open a stage: out of memory on the host");

@@ -11,7 +11,8 @@
  *   - calls that change gradients or weights take effect in the order of the calls: such
  *     a call waits for the previous one if that was on the other lane (`accumulated`).
  * update is such a call, on COMPUTE. WEIGHT reads weights only in calls that wait for it.
- * So equal programs give equal bits, split or whole.
+ * So equal programs give equal bits, split or whole. predict, on COMPUTE, also waits for
+ * the previous such call, which may read the slot's old contents.
  *
  * With recompute, `saved` holds only the layers' inputs. Each lane has memory for one
  * layer's part of `saved`, which the layer's forward fills again before backward reads
@@ -22,6 +23,7 @@
 #include "pipeline/base/memory.h"
 #include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
+#include "pipeline/base/stage_calls.h"
 
 #include <assert.h>
 #include <tryst/sized.h>
@@ -41,13 +43,29 @@ static tryst_status refuse_work(const tryst_stage_work *given)
                   tryst_sized_reason(given));
 }
 
-static tryst_status refuse_version(const struct device_stage *stage, uint64_t version)
+/* Check that the stage holds the weights that `work` reads: a slot or a version. */
+static tryst_status stage_weights_check(const struct device_stage *stage,
+                                        const tryst_stage_work *work)
 {
-    return refuse(
-        TRYST_E_INVALID,
-        "cannot compute with weight version %llu: the stage holds %d, the newest is %llu",
-        (unsigned long long)version, (int)stage->base.info.versions_count,
-        (unsigned long long)stage->newest);
+    if (work->slot != 0) {
+        return stage_slot_check(&stage->base.info, stage->filled, work->slot);
+    }
+    return stage_holds(stage, work->version)
+               ? TRYST_OK
+               : refuse(TRYST_E_INVALID,
+                        "cannot compute with weight version %llu: the stage holds %d, "
+                        "the newest is %llu",
+                        (unsigned long long)work->version,
+                        (int)stage->base.info.versions_count,
+                        (unsigned long long)stage->newest);
+}
+
+/* Return the arena of the weights that `work` reads. */
+static const void *stage_work_weights(const struct device_stage *stage,
+                                      const tryst_stage_work *work)
+{
+    return work->slot != 0 ? device_stage_slot(stage, work->slot)
+                           : device_stage_weights(stage, work->version);
 }
 
 /* Return a pass of layer `i` on `lane` with all members set but the output and the
@@ -59,7 +77,7 @@ static struct device_pass stage_pass(const struct device_stage *stage, int32_t l
     const struct device_layer *layer = &layout->layers[i];
     uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
     uint64_t wide_bytes = device_dtype_bytes(stage->session->wide);
-    const char *weights = device_stage_weights(stage, work->version);
+    const char *weights = stage_work_weights(stage, work);
     char *gradients = device_stage_wide(stage, layout->places.gradients, 0);
     char *saved = work->saved;
     struct device_pass pass = {.kernels = stage->kernels,
@@ -108,19 +126,20 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
 }
 
 /* Begin a call: enter the context and let `lane` wait for the work's events; stage_end
- * ends the call. False, without effect, if the stage does not hold the version. */
-static bool stage_begin(const struct device_stage *stage, int32_t lane,
-                        const tryst_stage_work *work)
+ * ends the call. Refuses, without effect, if the stage does not hold the weights. */
+static tryst_status stage_begin(const struct device_stage *stage, int32_t lane,
+                                const tryst_stage_work *work)
 {
     work_check(&stage->base, work);
-    if (!stage_holds(stage, work->version)) {
-        return false;
+    tryst_status status = stage_weights_check(stage, work);
+    if (status != TRYST_OK) {
+        return status;
     }
     stage->kernels->enter(stage->session);
     for (int32_t i = 0; i < work->waits_count; i++) {
         stage->kernels->event_wait(&stage->session->lanes[lane], work->waits[i]);
     }
-    return true;
+    return TRYST_OK;
 }
 
 static void stage_record(const struct device_stage *stage, int32_t lane, void *event)
@@ -237,10 +256,11 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     if (!work) {
         return refuse_work(given);
     }
-    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
-        return refuse_version(stage, work->version);
+    tryst_status status = stage_begin(stage, DEVICE_COMPUTE, work);
+    if (status != TRYST_OK) {
+        return status;
     }
-    tryst_status status = stage_forward_layers(stage, work);
+    status = stage_forward_layers(stage, work);
     stage_record(stage, DEVICE_COMPUTE, work->ready);
     tryst_status ended = stage_end(stage, DEVICE_COMPUTE, work->done);
     return status == TRYST_OK ? ended : status;
@@ -296,13 +316,14 @@ static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *gi
     assert(base->info.is_last || work->grad_output);
     assert(base->info.is_first || work->grad_input);
     assert(whole || work->kept);
-    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
-        return refuse_version(stage, work->version);
+    tryst_status status = stage_begin(stage, DEVICE_COMPUTE, work);
+    if (status != TRYST_OK) {
+        return status;
     }
     if (whole) {
         stage_accumulate_begin(stage, DEVICE_COMPUTE);
     }
-    tryst_status status = stage_backward_layers(stage, work, whole);
+    status = stage_backward_layers(stage, work, whole);
     if (whole) {
         stage_accumulate_end(stage, DEVICE_COMPUTE);
     } else {
@@ -333,12 +354,12 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     if (!work) {
         return refuse_work(given);
     }
-    if (!stage_begin(stage, DEVICE_WEIGHT, work)) {
-        return refuse_version(stage, work->version);
+    tryst_status status = stage_begin(stage, DEVICE_WEIGHT, work);
+    if (status != TRYST_OK) {
+        return status;
     }
     stage_mark_wait(stage, work->kept);
     stage_accumulate_begin(stage, DEVICE_WEIGHT);
-    tryst_status status = TRYST_OK;
     for (int32_t i = stage->layout.layers_count - 1; i >= 0 && status == TRYST_OK; i--) {
         const struct device_layer *layer = &stage->layout.layers[i];
         const struct device_pass pass =
@@ -356,44 +377,53 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
 /* ---- update, parts ----------------------------------------------------------------- */
 
 static struct device_update stage_update_scalars(struct device_stage *stage,
-                                                 int32_t microbatches)
+                                                 const tryst_stage_update *with)
 {
     const tryst_optimizer *s = &stage->optimizer.settings;
     struct device_update update = {.adam = s->kind == TRYST_OPTIMIZER_ADAM,
-                                   .scale = 1.0 / microbatches,
-                                   .lr = s->lr,
+                                   .scale = 1.0 / with->microbatches,
+                                   .lr = s->lr * with->rate,
                                    .momentum = s->momentum,
                                    .beta1 = s->beta1,
                                    .beta1_rest = 1 - s->beta1,
                                    .beta2 = s->beta2,
                                    .beta2_rest = 1 - s->beta2,
-                                   .epsilon = s->epsilon};
+                                   .epsilon = s->epsilon,
+                                   .decay = stage->delta_decay,
+                                   .decay_rest = 1 - stage->delta_decay};
     if (update.adam) {
-        optimizer_adam_step(&stage->optimizer, &update.rate, &update.root);
+        optimizer_adam_step(&stage->optimizer);
+        optimizer_adam_scalars(&stage->optimizer, update.lr, &update.rate, &update.root);
     }
     return update;
 }
 
-/* Begin version newest + 1, for which no layer has weights yet. */
-static tryst_status stage_update_begin(struct device_stage *stage, int32_t microbatches)
+/* Check that all parts have the newest version, before the stage does `what`. */
+static tryst_status stage_parts_check(const struct device_stage *stage, const char *what)
 {
-    if (microbatches < 1) {
-        return refuse(
-            TRYST_E_INVALID,
-            "cannot update the weights: the step has %d micro-batches (1 or more)",
-            microbatches);
-    }
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         if (stage->layout.layers[i].version != stage->newest) {
-            return refuse(TRYST_E_INVALID,
-                          "cannot update the weights: part %d lacks the previous update; "
-                          "call update_part for it",
-                          (int)i);
+            return refuse_part_behind(what, i);
         }
     }
-    stage->updating = stage_update_scalars(stage, microbatches);
-    stage->newest++;
     return TRYST_OK;
+}
+
+/* Begin version newest + 1, for which no layer has weights yet. `*update_p` gets the
+ * caller's struct. */
+static tryst_status stage_update_begin(struct device_stage *stage,
+                                       const tryst_stage_update *given,
+                                       tryst_stage_update *update_p)
+{
+    tryst_status status = stage_update_read(given, update_p);
+    if (status == TRYST_OK) {
+        status = stage_parts_check(stage, "update the weights");
+    }
+    if (status == TRYST_OK) {
+        stage->updating = stage_update_scalars(stage, update_p);
+        stage->newest++;
+    }
+    return status;
 }
 
 /* Make the newest weights of elements [first, first + count) of an arena. */
@@ -415,16 +445,20 @@ static void stage_update_run(struct device_stage *stage, uint64_t first, uint64_
     if (update.adam) {
         update.second = (char *)device_stage_wide(stage, moments, 1) + wide;
     }
+    if (stage->base.info.keeps_delta) {
+        update.delta = (char *)device_stage_wide(stage, layout->places.delta, 0) + wide;
+    }
     stage_accumulate_begin(stage, DEVICE_COMPUTE);
     stage->kernels->update(&stage->session->lanes[DEVICE_COMPUTE], &update);
     stage_accumulate_end(stage, DEVICE_COMPUTE);
 }
 
-static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
-                                        void *done)
+static tryst_status device_stage_update(tryst_stage *base,
+                                        const tryst_stage_update *given)
 {
     struct device_stage *stage = (struct device_stage *)base;
-    tryst_status status = stage_update_begin(stage, microbatches);
+    tryst_stage_update update;
+    tryst_status status = stage_update_begin(stage, given, &update);
     if (status != TRYST_OK) {
         return status;
     }
@@ -433,7 +467,7 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         stage->layout.layers[i].version = stage->newest;
     }
-    return stage_end(stage, DEVICE_COMPUTE, done);
+    return stage_end(stage, DEVICE_COMPUTE, update.done);
 }
 
 static int32_t device_stage_parts_count(const tryst_stage *base)
@@ -474,9 +508,12 @@ static tryst_status device_stage_part(const tryst_stage *base, int32_t part,
     return TRYST_OK;
 }
 
-static tryst_status device_stage_update_begin(tryst_stage *base, int32_t microbatches)
+/* Stages with parts are in host memory, where the event `done` is ignored. */
+static tryst_status device_stage_update_begin(tryst_stage *base,
+                                              const tryst_stage_update *given)
 {
-    return stage_update_begin((struct device_stage *)base, microbatches);
+    tryst_stage_update update;
+    return stage_update_begin((struct device_stage *)base, given, &update);
 }
 
 static tryst_status device_stage_update_part(tryst_stage *base, int32_t part)
@@ -496,6 +533,69 @@ static tryst_status device_stage_update_part(tryst_stage *base, int32_t part)
     stage_update_run(stage, layer->first, layer->count);
     layer->version = stage->newest;
     return stage_end(stage, DEVICE_COMPUTE, NULL);
+}
+
+/* ---- predictions ------------------------------------------------------------------- */
+
+/* Set where and how far the prediction moves each weight. Adam's moments are scaled as in
+ * its last update, but by the full learning rate. */
+static struct device_prediction stage_prediction_of(const struct device_stage *stage,
+                                                    const tryst_stage_prediction *p)
+{
+    const struct optimizer_state *optimizer = &stage->optimizer;
+    const struct device_places *places = &stage->layout.places;
+    struct device_prediction made = {.count = stage->layout.arena_count,
+                                     .from = device_stage_masters(stage, stage->newest),
+                                     .to = device_stage_slot(stage, p->slot)};
+    if (p->direction == TRYST_DIRECTION_DELTA) {
+        made.scale = p->ahead;
+        made.first = device_stage_wide(stage, places->delta, 0);
+        return made;
+    }
+    double rate = optimizer->settings.lr;
+    made.first = device_stage_wide(stage, places->moments, 0);
+    made.adam = optimizer->settings.kind == TRYST_OPTIMIZER_ADAM;
+    if (made.adam) {
+        made.second = device_stage_wide(stage, places->moments, 1);
+        made.epsilon = optimizer->settings.epsilon;
+        optimizer_adam_scalars(optimizer, optimizer->settings.lr, &rate, &made.root);
+    }
+    made.scale = -p->ahead * rate;
+    return made;
+}
+
+/* Queue the prediction. The newest weights are copied where the prediction does not move
+ * them, because adding a zero could change bits. */
+static void stage_predict_run(struct device_stage *stage, const tryst_stage_prediction *p)
+{
+    const struct device_lane *lane = &stage->session->lanes[DEVICE_COMPUTE];
+    stage_accumulate_begin(stage, DEVICE_COMPUTE);
+    if (p->ahead == 0 || stage->newest == 0) {
+        stage->kernels->duplicate(lane, stage->layout.arena_count,
+                                  device_stage_weights(stage, stage->newest),
+                                  device_stage_slot(stage, p->slot));
+        return;
+    }
+    const struct device_prediction made = stage_prediction_of(stage, p);
+    stage->kernels->predict(lane, &made);
+}
+
+static tryst_status device_stage_predict(tryst_stage *base,
+                                         const tryst_stage_prediction *given)
+{
+    struct device_stage *stage = (struct device_stage *)base;
+    tryst_stage_prediction prediction;
+    tryst_status status = stage_prediction_read(&base->info, given, &prediction);
+    if (status == TRYST_OK) {
+        status = stage_parts_check(stage, "predict weights");
+    }
+    if (status != TRYST_OK) {
+        return status;
+    }
+    stage->kernels->enter(stage->session);
+    stage_predict_run(stage, &prediction);
+    stage->filled[prediction.slot - 1] = true;
+    return stage_end(stage, DEVICE_COMPUTE, prediction.done);
 }
 
 /* ---- parameters, cost -------------------------------------------------------------- */
@@ -586,7 +686,9 @@ static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
             flops.backward_input + (layout->recompute ? flops.forward : 0);
         cost.backward_weight_flops += flops.backward_weight;
     }
-    cost.update_flops = optimizer_flops(&stage->optimizer) * (double)info->weights_count;
+    cost.update_flops =
+        (optimizer_flops(&stage->optimizer) + (info->keeps_delta ? 4 : 0)) *
+        (double)info->weights_count;
     cost.weights_bytes = info->weights_count * device_dtype_bytes(stage->session->wide);
     cost.output_bytes = info->is_last ? sizeof(double) : info->output_count * t_bytes;
     cost.activation_bytes =
@@ -616,4 +718,5 @@ const tryst_stage_ops device_stage_ops = {
     .part = device_stage_part,
     .update_begin = device_stage_update_begin,
     .update_part = device_stage_update_part,
+    .predict = device_stage_predict,
 };

@@ -23,6 +23,8 @@ struct device_stage {
     struct device_session *session;
     char *memory;    /**< the one allocation */
     uint64_t newest; /**< newest weight version */
+    bool *filled;    /**< [slots_count]: a prediction has written the slot */
+    double delta_decay;
     /** The update that made or makes `newest`, without pointers and count. */
     struct device_update updating;
     struct device_mark marks[DEVICE_MARKS_MAX];
@@ -48,13 +50,21 @@ tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
 /** Close a stage, also one that was opened in part. (device_open.c) */
 void device_stage_close(tryst_stage *base);
 
-/** Return arena number `slot` of the wide arenas that begin at `place`, an offset of
- *  device_places: masters, gradients or moments. */
+/** Return arena number `index` of the wide arenas that begin at `place`, an offset of
+ *  device_places: masters, gradients, moments or delta. */
 static inline void *device_stage_wide(const struct device_stage *stage, uint64_t place,
-                                      uint64_t slot)
+                                      uint64_t index)
 {
     uint64_t bytes = device_dtype_bytes(device_precision_wide(stage->layout.precision));
-    return stage->memory + place + slot * stage->layout.arena_count * bytes;
+    return stage->memory + place + index * stage->layout.arena_count * bytes;
+}
+
+/** As device_stage_wide, of the arenas of type T: rounded or slots. */
+static inline void *device_stage_narrow(const struct device_stage *stage, uint64_t place,
+                                        uint64_t index)
+{
+    uint64_t bytes = device_dtype_bytes(device_precision_dtype(stage->layout.precision));
+    return stage->memory + place + index * stage->layout.arena_count * bytes;
 }
 
 static inline void *device_stage_masters(const struct device_stage *stage,
@@ -67,10 +77,14 @@ static inline void *device_stage_masters(const struct device_stage *stage,
 static inline void *device_stage_rounded(const struct device_stage *stage,
                                          uint64_t version)
 {
-    uint64_t bytes = device_dtype_bytes(device_precision_dtype(stage->layout.precision));
-    uint64_t slot = version % (uint64_t)stage->base.info.versions_count;
-    return stage->memory + stage->layout.places.rounded +
-           slot * stage->layout.arena_count * bytes;
+    uint64_t count = (uint64_t)stage->base.info.versions_count;
+    return device_stage_narrow(stage, stage->layout.places.rounded, version % count);
+}
+
+/** Return the arena of predicted weights of `slot`, from 1. */
+static inline void *device_stage_slot(const struct device_stage *stage, int32_t slot)
+{
+    return device_stage_narrow(stage, stage->layout.places.slots, (uint64_t)slot - 1);
 }
 
 /** Return the arena of the weights that products read at `version`. */

@@ -71,13 +71,16 @@ int32_t optimizer_moments_count(const struct optimizer_state *optimizer)
     return optimizer->settings.kind == TRYST_OPTIMIZER_ADAM ? 2 : 1;
 }
 
-void optimizer_adam_step(struct optimizer_state *optimizer, double *rate_p,
-                         double *root_p)
+void optimizer_adam_step(struct optimizer_state *optimizer)
 {
-    const tryst_optimizer *s = &optimizer->settings;
-    optimizer->beta1_power *= s->beta1;
-    optimizer->beta2_power *= s->beta2;
-    *rate_p = s->lr / (1 - optimizer->beta1_power);
+    optimizer->beta1_power *= optimizer->settings.beta1;
+    optimizer->beta2_power *= optimizer->settings.beta2;
+}
+
+void optimizer_adam_scalars(const struct optimizer_state *optimizer, double lr,
+                            double *rate_p, double *root_p)
+{
+    *rate_p = lr / (1 - optimizer->beta1_power);
     *root_p = 1 / sqrt(1 - optimizer->beta2_power);
 }
 

@@ -21,11 +21,15 @@ tryst_status optimizer_init(const tryst_optimizer *settings,
 /** Return the number of moments: 1 for SGD with momentum, 2 for Adam. */
 int32_t optimizer_moments_count(const struct optimizer_state *optimizer);
 
-/** Begin Adam's next update, number t: compute the two scalars that depend on t,
+/** Begin Adam's next update: count it in the powers of beta1 and beta2. */
+void optimizer_adam_step(struct optimizer_state *optimizer);
+
+/** Compute the two scalars of Adam that depend on the number t of updates so far (1 or
+ *  more), with the learning rate `lr`:
  *
  *      rate = lr / (1 − β1ᵗ),  root = 1 / √(1 − β2ᵗ) */
-void optimizer_adam_step(struct optimizer_state *optimizer, double *rate_p,
-                         double *root_p);
+void optimizer_adam_scalars(const struct optimizer_state *optimizer, double lr,
+                            double *rate_p, double *root_p);
 
 /** Return the floating-point operations of an update per weight, for the simulator. */
 double optimizer_flops(const struct optimizer_state *optimizer);

@@ -109,15 +109,38 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     return TRYST_OK;
 }
 
+/* Set tryst_last_error to the engine's failure and return its status. */
+static tryst_status last_error_set(const tryst_engine *engine)
+{
+    return refuse(engine->failed, "%s", engine->error);
+}
+
+/* True if a loop has begun and not ended, so that micro-batches are in flight. */
+static bool loop_is_open(const tryst_engine *engine)
+{
+    return engine->looped && engine->steps_done > 0 && !engine->ended;
+}
+
+#define LOOP_OPEN_TEXT                                                           \
+    "step %llu was not the last, so micro-batches are in flight; end a loop by " \
+    "tryst_engine_step_last"
+
 void tryst_engine_close(tryst_engine *engine)
 {
     if (!engine) {
         return;
     }
-    if (engine->failed == TRYST_OK) {
+    bool cut = engine->failed == TRYST_OK && loop_is_open(engine);
+    if (cut) {
+        engine_fail(engine, TRYST_E_INVALID, "cannot close the engine: " LOOP_OPEN_TEXT,
+                    (unsigned long long)engine->frame->id);
+    } else if (engine->failed == TRYST_OK) {
         tryst_engine_finish(engine);
     }
     engine_abandon(engine);
+    if (cut) {
+        (void)last_error_set(engine);
+    }
     if (engine->device.used && !engine_device_stop(engine, DEVICE_STOP_NS)) {
         engine->unquiet = true;
     }
@@ -145,13 +168,21 @@ static void read_versions(tryst_engine *engine)
             uint64_t oldest = 0;
             self->ops->versions(self, &oldest, &engine->versions[stage]);
         }
+        if (engine->steps_done == 0) {
+            engine->versions_first[stage] = engine->versions[stage];
+        }
     }
 }
 
-static tryst_status run_program(tryst_engine *engine)
+/* Run the actions from one mark of the list to another. */
+static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
+                              enum engine_mark_name to)
 {
     tryst_status status = TRYST_OK;
-    for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
+    engine_range_begin(engine, &engine->marks[from], &engine->marks[to]);
+    engine_device_begin(engine, engine->range->action);
+    for (size_t i = engine->range->action;
+         i < engine->range_end->action && status == TRYST_OK; i++) {
         status = engine_post_receives(engine);
         engine_push(engine);
         if (status == TRYST_OK) {
@@ -174,6 +205,18 @@ static tryst_status run_program(tryst_engine *engine)
     return status == TRYST_OK ? engine_reap(engine) : status;
 }
 
+/* Run the parts of the list that a step has: the first the prologue before its body, the
+ * last the epilogue in the body's place. */
+static tryst_status run_parts(tryst_engine *engine, bool last)
+{
+    bool first = engine->steps_done == 0;
+    if (!engine->looped || !last) {
+        return run_range(engine, first ? MARK_BEGIN : MARK_BODY, MARK_EPILOGUE);
+    }
+    tryst_status status = first ? run_range(engine, MARK_BEGIN, MARK_BODY) : TRYST_OK;
+    return status == TRYST_OK ? run_range(engine, MARK_EPILOGUE, MARK_END) : status;
+}
+
 static void note_step(tryst_engine *engine)
 {
     tryst_engine_stats *stats = &engine->stats;
@@ -185,12 +228,6 @@ static void note_step(tryst_engine *engine)
     snprintf(name, sizeof name, "step %llu", (unsigned long long)engine->frame->id);
     tryst_trace_span(engine->params.ctx, name, engine->step_begin_ns, stats->end_ns,
                      engine->frame->id);
-}
-
-/* Set tryst_last_error to the engine's failure and return its status. */
-static tryst_status last_error_set(const tryst_engine *engine)
-{
-    return refuse(engine->failed, "%s", engine->error);
 }
 
 /* Return the mean loss of this rank's micro-batches; NAN if it has not the last stage. */
@@ -207,7 +244,27 @@ static double mean_loss(tryst_engine *engine)
     return losses ? tryst_loss_mean(engine->own_losses, count) : (double)NAN;
 }
 
-tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)
+/* Refuse a step behind the last; in a loop also a step with another id than the step
+ * before has used for the micro-batches of the next step. */
+static tryst_status check_step(const tryst_engine *engine, uint64_t step)
+{
+    uint64_t before = engine->steps_done > 0 ? engine->frame->id : 0;
+    if (engine->ended) {
+        return refuse(TRYST_E_INVALID, "cannot run step %llu: step %llu was the last",
+                      (unsigned long long)step, (unsigned long long)before);
+    }
+    if (engine->looped && engine->steps_done > 0 && step != before + 1) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot run step %llu behind step %llu: a loop has begun step %llu "
+                      "already; let the ids rise by one",
+                      (unsigned long long)step, (unsigned long long)before,
+                      (unsigned long long)before + 1);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status run_step(tryst_engine *engine, uint64_t step, bool last,
+                             double *loss_p)
 {
     if (!engine) {
         return refuse_null("run a step", "engine");
@@ -215,12 +272,16 @@ tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss
     if (engine->failed != TRYST_OK) {
         return last_error_set(engine);
     }
+    tryst_status known = check_step(engine, step);
+    if (known != TRYST_OK) {
+        return known;
+    }
     engine->step_begin_ns = tryst_now_ns(engine->params.ctx);
     engine->spans_count = 0;
     read_versions(engine);
-    tryst_status status = engine_frame_open(engine, step);
+    tryst_status status = engine_frame_open(engine, step, last);
     if (status == TRYST_OK) {
-        status = run_program(engine);
+        status = run_parts(engine, last);
     }
     if (status != TRYST_OK) {
         engine_abandon(engine);
@@ -228,16 +289,31 @@ tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss
     }
     note_step(engine);
     engine->steps_done++;
+    engine->ended = last;
     if (loss_p) {
         *loss_p = mean_loss(engine);
     }
     return TRYST_OK;
 }
 
+tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)
+{
+    return run_step(engine, step, false, loss_p);
+}
+
+tryst_status tryst_engine_step_last(tryst_engine *engine, uint64_t step, double *loss_p)
+{
+    return run_step(engine, step, true, loss_p);
+}
+
 tryst_status tryst_engine_finish(tryst_engine *engine)
 {
     if (!engine) {
         return refuse_null("finish the steps", "engine");
+    }
+    if (engine->failed == TRYST_OK && loop_is_open(engine)) {
+        return refuse(TRYST_E_INVALID, "cannot finish the steps: " LOOP_OPEN_TEXT,
+                      (unsigned long long)engine->frame->id);
     }
     if (engine->failed == TRYST_OK && engine->reduction) {
         engine_reduce_settle(engine, NULL);

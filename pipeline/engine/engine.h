@@ -48,15 +48,30 @@ struct engine_transfer {
     bool ended;        /**< the engine has seen the operation succeed */
 };
 
-/** A step's scope and its sends. Two frames are enough: the sends of step k may end while
- *  step k + 1 runs, and are waited for before step k + 2 begins. */
-struct engine_frame {
-    tryst_step *step; /**< NULL: no scope is open */
-    uint64_t id;
-    struct engine_transfer *sends; /**< in program order */
-    size_t posted_count;
-    size_t first_open; /**< all sends before this index have ended */
+/** The scope of a step: of the keys of its micro-batches. In a loop the step before sends
+ *  and receives in it, too. */
+struct engine_scope {
+    tryst_step *step; /**< NULL: not open */
 };
+
+/** A step's sends. Two frames are enough: the sends of step k may end while step k + 1
+ *  runs, and are waited for before step k + 2 begins. */
+struct engine_frame {
+    bool open;       /**< a step has begun, and its sends were not waited for */
+    uint64_t number; /**< of the step, counted from the engine's first, 0 */
+    uint64_t id;     /**< of the step's scope */
+    struct engine_transfer *sends; /**< in program order; those not posted have ended */
+    size_t next_send;              /**< index of the send that is posted next */
+    size_t first_open;             /**< all sends before this index have ended */
+};
+
+/** A place in the rank's list: the next action, receive and send. */
+struct engine_mark {
+    size_t action, receive, send;
+};
+
+/** The marks of a list; a flat program is all body. */
+enum engine_mark_name { MARK_BEGIN, MARK_BODY, MARK_EPILOGUE, MARK_END, MARKS_COUNT };
 
 /** The stage's call that runs now, on the host. Time that is not the call's own is left
  *  out of its figures (engine_call_pause). */
@@ -70,30 +85,48 @@ struct tryst_engine {
     tryst_engine_params params;
     int rank;
     const struct program_list *list;
+    struct engine_mark marks[MARKS_COUNT];
+    const struct engine_mark *range, *range_end; /**< the actions that run now */
+    bool looped;                                 /**< the program is a loop */
+    bool ended;                                  /**< the last step has run */
     int stages_count;
     int microbatches_count;
+    /** Cells of a stage: those of one step, or of a loop those of two, in turn. */
+    int cells_count;
     tryst_stage **stages; /**< [stages]; NULL: the stage is on another rank */
     struct program_places places;
     struct engine_reduction *reduction; /**< NULL: no stage of this rank is replicated */
     struct engine_call call;
     uint64_t *versions; /**< [stages]: newest weight version when the step began */
+    /** [stages]: newest weight version when the engine's first step began */
+    uint64_t *versions_first;
+    /** [stages]: tryst_stage_need.delay, for the rate of updates (engine_rate_of) */
+    double *delays;
     /** [stages]: micro-batches with gradients added since the last update */
     int32_t *pending;
-    struct engine_cell *cells; /**< [stages × micro-batches] */
+    struct engine_cell *cells; /**< [stages × cells_count] */
+    /** [stages × micro-batches]: true if an R runs the forward once more, so that F keeps
+     *  its input alone */
+    bool *recomputed;
     /** [micro-batches]; filled in only on the ranks of the last stage, each with the
-     *  losses of its own micro-batches; the others are NAN */
+     *  losses of its own micro-batches; the others are NAN. One more is the output of R,
+     *  and not read. */
     double *losses;
     double *own_losses; /**< [micro-batches]: those of this rank, without gaps */
     struct engine_transfer *receives; /**< in program order */
     size_t receives_count;
-    size_t receives_posted; /**< posted in this step */
-    size_t receives_taken;  /**< handed to their actions in this step */
+    size_t receives_posted; /**< all receives of the range before this index are posted */
+    size_t receives_taken;  /**< …, and those before this one are in their cells */
     size_t receives_open;   /**< all receives before this index have ended */
     /** The forwards among the first fed_count actions have their data. */
     size_t fed_count;
     size_t sends_count;
     struct engine_frame frames[2];
     struct engine_frame *frame; /**< that of the newest step; NULL before the first */
+    /** Scope of step k (from 0) at index k mod 3: those of the frames, and in a loop that
+     *  of the next step. */
+    struct engine_scope scopes[3];
+    uint64_t newest_id; /**< of the scopes opened so far */
     uint64_t steps_done;
     uint64_t step_begin_ns;
     struct buffer_pool pool;
@@ -115,14 +148,34 @@ struct tryst_engine {
 /** Return the rank that runs `microbatch` at `stage`. */
 static inline int engine_owner(const tryst_engine *engine, int stage, int microbatch)
 {
-    return *program_owner(engine->params.program, &engine->places, stage, microbatch);
+    return *program_owner(engine->params.program, &engine->places, stage,
+                          microbatch % engine->microbatches_count);
 }
 
+/** Return the cell of `microbatch` of the step that runs. Micro-batch M + j, where M is
+ *  the number of a step, is micro-batch j of the next step, and has the same cell
+ *  there. */
 static inline struct engine_cell *engine_cell_of(tryst_engine *engine, int stage,
                                                  int microbatch)
 {
-    return &engine->cells[(size_t)stage * (size_t)engine->microbatches_count +
-                          (size_t)microbatch];
+    uint64_t first = engine->steps_done % 2 * (uint64_t)engine->microbatches_count;
+    return &engine->cells[(size_t)stage * (size_t)engine->cells_count +
+                          (first + (uint64_t)microbatch) % (uint64_t)engine->cells_count];
+}
+
+/** Return the scope of `microbatch` of the step that runs, as engine_cell_of counts. */
+static inline struct engine_scope *engine_scope_of(tryst_engine *engine, int microbatch)
+{
+    uint64_t ahead = (uint64_t)(microbatch / engine->microbatches_count);
+    return &engine->scopes[(engine->steps_done + ahead) % 3];
+}
+
+/** Return the mark in engine->recomputed of `microbatch` at `stage`. */
+static inline bool *engine_recomputed(const tryst_engine *engine, int stage,
+                                      int microbatch)
+{
+    return &engine->recomputed[(size_t)stage * (size_t)engine->microbatches_count +
+                               (size_t)(microbatch % engine->microbatches_count)];
 }
 
 /** Record a failure, unless the engine has failed before. Returns the status of the first

@@ -13,7 +13,11 @@
  *   grad_input            made, sent              made, sent
  *   kept                                          made         read, dropped
  *
- * "sent" also means: put into the cell of the next stage on this rank. */
+ * "sent" also means: put into the cell of the next stage on this rank.
+ *
+ * With an R between F and B (or I), F drops `saved` at once, and R makes it again. The
+ * output of R goes to a buffer that is dropped behind the call. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -48,8 +52,8 @@ static int held_count(const tryst_engine *engine)
 {
     int count = 0;
     for (int stage = 0; stage < engine->stages_count; stage++) {
-        for (int m = 0; m < engine->microbatches_count && engine->stages[stage]; m++) {
-            count += engine->cells[stage * engine->microbatches_count + m].saved != NULL;
+        for (int m = 0; m < engine->cells_count && engine->stages[stage]; m++) {
+            count += engine->cells[stage * engine->cells_count + m].saved != NULL;
         }
     }
     return count;
@@ -91,8 +95,17 @@ static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
 
 /* ---- calls of the stage, measured -------------------------------------------------- */
 
-static const char *const trace_names[] = {
-    "", "forward", "backward", "input grad", "weight grad", "update", "reduce grad"};
+static const char *const trace_names[TRYST_ACTION_KINDS] = {
+    [TRYST_ACTION_NONE] = "",
+    [TRYST_ACTION_FORWARD] = "forward",
+    [TRYST_ACTION_BACKWARD] = "backward",
+    [TRYST_ACTION_INPUT_GRAD] = "input grad",
+    [TRYST_ACTION_WEIGHT_GRAD] = "weight grad",
+    [TRYST_ACTION_UPDATE] = "update",
+    [TRYST_ACTION_REDUCE_GRAD] = "reduce grad",
+    [TRYST_ACTION_RECOMPUTE] = "recompute",
+    [TRYST_ACTION_PREDICT] = "predict",
+};
 
 static void trace_action(tryst_engine *engine, const tryst_action *action,
                          uint64_t begin_ns, uint64_t end_ns)
@@ -119,12 +132,14 @@ static void add_times(tryst_engine *engine, const tryst_action *action, uint64_t
 static void add_span(tryst_engine *engine, const tryst_action *action, uint64_t begin_ns,
                      uint64_t end_ns)
 {
-    static const tryst_span_kind kinds[] = {
+    static const tryst_span_kind kinds[TRYST_ACTION_KINDS] = {
         [TRYST_ACTION_FORWARD] = TRYST_SPAN_FORWARD,
         [TRYST_ACTION_BACKWARD] = TRYST_SPAN_BACKWARD,
         [TRYST_ACTION_INPUT_GRAD] = TRYST_SPAN_INPUT_GRAD,
         [TRYST_ACTION_WEIGHT_GRAD] = TRYST_SPAN_WEIGHT_GRAD,
         [TRYST_ACTION_UPDATE] = TRYST_SPAN_UPDATE,
+        [TRYST_ACTION_RECOMPUTE] = TRYST_SPAN_RECOMPUTE,
+        [TRYST_ACTION_PREDICT] = TRYST_SPAN_PREDICT,
     };
     engine_span(engine, (tryst_span){.begin_ns = begin_ns,
                                      .end_ns = end_ns,
@@ -147,7 +162,7 @@ void engine_note_action(tryst_engine *engine, const tryst_action *action,
  * do. */
 static void name_action(tryst_engine *engine, const tryst_action *action)
 {
-    char name[32];
+    char name[64];
     (void)tryst_profile_action(engine->params.ctx,
                                tryst_action_format(action, name, sizeof name));
 }
@@ -197,6 +212,38 @@ const char *engine_stage_text(const tryst_stage *stage, tryst_status status)
     return said && *said ? said : tryst_status_str(status);
 }
 
+double engine_rate_of(const tryst_engine *engine, const tryst_action *action)
+{
+    int32_t rises = tryst_program_rate(engine->params.program);
+    if (rises == 0) {
+        return 0;
+    }
+    double before = (double)engine->versions[action->stage] + action->version - 1;
+    double delay = fmax(1, engine->delays[action->stage]);
+    return pow(delay, -(1 - fmin(before / rises, 1)));
+}
+
+static tryst_status call_update(const tryst_engine *engine, tryst_stage *stage,
+                                const tryst_action *action, void *done)
+{
+    const tryst_stage_update update = {.struct_size = sizeof update,
+                                       .microbatches = engine->pending[action->stage],
+                                       .rate = engine_rate_of(engine, action),
+                                       .done = done};
+    return stage->ops->update(stage, &update);
+}
+
+static tryst_status call_predict(tryst_stage *stage, const tryst_action *action,
+                                 void *done)
+{
+    const tryst_stage_prediction prediction = {.struct_size = sizeof prediction,
+                                               .slot = action->slot,
+                                               .direction = action->direction,
+                                               .ahead = action->ahead,
+                                               .done = done};
+    return stage->ops->predict(stage, &prediction);
+}
+
 static tryst_status call_stage(tryst_engine *engine, size_t index,
                                const tryst_stage_work *work)
 {
@@ -205,15 +252,17 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
     tryst_status status = TRYST_E_INVALID;
     engine_call_begin(engine, action);
     switch (action->kind) {
-    case TRYST_ACTION_FORWARD: status = stage->ops->forward(stage, work); break;
+    case TRYST_ACTION_FORWARD:
+    case TRYST_ACTION_RECOMPUTE: status = stage->ops->forward(stage, work); break;
     case TRYST_ACTION_BACKWARD: status = stage->ops->backward(stage, work); break;
     case TRYST_ACTION_INPUT_GRAD: status = stage->ops->backward_input(stage, work); break;
     case TRYST_ACTION_WEIGHT_GRAD:
         status = stage->ops->backward_weight(stage, work);
         break;
     case TRYST_ACTION_UPDATE:
-        status = stage->ops->update(stage, engine->pending[action->stage], work->done);
+        status = call_update(engine, stage, action, work->done);
         break;
+    case TRYST_ACTION_PREDICT: status = call_predict(stage, action, work->done); break;
     default: break;
     }
     if (engine->device.used) {
@@ -224,7 +273,7 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
         engine_call_end(engine);
     }
     if (status != TRYST_OK) {
-        char name[32];
+        char name[64];
         return engine_fail(engine, status, "step %llu, rank %d: %s failed: %s",
                            (unsigned long long)engine->frame->id, engine->rank,
                            tryst_action_format(action, name, sizeof name),
@@ -243,14 +292,17 @@ static bool fault_is(const tryst_engine *engine, tryst_engine_fault fault,
            action->microbatch == 0;
 }
 
+/* Return the weight version that an action reads. Versions from before the engine's first
+ * step may not exist any more; the one that it found is read instead. */
 static uint64_t version_of(const tryst_engine *engine, const tryst_action *action)
 {
-    uint64_t version =
-        engine->versions[action->stage] + (uint64_t)(int64_t)action->version;
+    int64_t least = (int64_t)engine->versions_first[action->stage];
+    int64_t counted = (int64_t)engine->versions[action->stage] + action->version;
+    int64_t version = counted > least ? counted : least;
     bool stale =
         action->kind == TRYST_ACTION_FORWARD &&
         fault_is(engine, TRYST_ENGINE_FAULT_STALE, action, engine->stages_count - 1);
-    return stale && version > 0 ? version - 1 : version;
+    return (uint64_t)(stale && version > 0 ? version - 1 : version);
 }
 
 static int clear_gradient(void *arg, const tryst_parameter *parameter)
@@ -307,12 +359,14 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index)
     if (status != TRYST_OK) {
         return status;
     }
-    status = engine->params.feed(engine->params.feed_arg, engine->frame->id,
-                                 action->microbatch,
-                                 moment           ? moment->pinned_input
-                                 : info->is_first ? data_of(cell->input)
-                                                  : NULL,
-                                 moment ? moment->pinned_target : data_of(cell->target));
+    int ahead = action->microbatch / engine->microbatches_count;
+    status =
+        engine->params.feed(engine->params.feed_arg, engine->frame->id + (uint64_t)ahead,
+                            action->microbatch % engine->microbatches_count,
+                            moment           ? moment->pinned_input
+                            : info->is_first ? data_of(cell->input)
+                                             : NULL,
+                            moment ? moment->pinned_target : data_of(cell->target));
     if (status == TRYST_OK && moment) {
         status = engine_device_feed(engine, index, cell->input, cell->target);
     }
@@ -339,7 +393,8 @@ static tryst_status feed_until(tryst_engine *engine, size_t index)
 /* On a device, feed the next forward that takes data while action `index` computes. */
 static tryst_status feed_next(tryst_engine *engine, size_t index)
 {
-    for (size_t i = index + 1; engine->device.used && i < engine->list->count; i++) {
+    for (size_t i = index + 1; engine->device.used && i < engine->range_end->action;
+         i++) {
         if (engine->device.moments[i].fed) {
             return feed_until(engine, i);
         }
@@ -353,6 +408,7 @@ static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *
 {
     return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
                               .version = version_of(engine, action),
+                              .slot = action->slot,
                               .input = data_of(cell->input),
                               .target = data_of(cell->target),
                               .saved = data_of(cell->saved),
@@ -377,38 +433,63 @@ static void use(tryst_engine *engine, size_t index, struct engine_cell *cell,
     engine_device_work(engine, index, send ? send->event : NULL, work);
 }
 
-static tryst_status run_forward(tryst_engine *engine, size_t index)
+/* Call the forward of F or R: get the buffer that it saves to, and the one of its output,
+ * which *output_p receives, NULL on the last stage. There the output is `loss`. */
+static tryst_status call_forward(tryst_engine *engine, size_t index, double *loss,
+                                 struct buffer **output_p)
 {
     const tryst_action *action = &engine->list->actions[index];
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
-    struct buffer *output = NULL;
-    tryst_status status = feed_until(engine, index);
-    if (status == TRYST_OK) {
-        status =
-            get(engine, info->saved_bytes, false, "what a forward saves", &cell->saved);
-    }
+    *output_p = NULL;
+    tryst_status status =
+        get(engine, info->saved_bytes, false, "what a forward saves", &cell->saved);
     if (status == TRYST_OK && !info->is_last) {
         status = get(engine, info->output_count * tryst_dtype_bytes(info->output_dtype),
-                     true, "a stage's output", &output);
+                     true, "a stage's output", output_p);
     }
     if (status != TRYST_OK) {
         return status;
     }
     tryst_stage_work work = work_of(engine, action, cell);
-    work.output =
-        info->is_last ? (void *)&engine->losses[action->microbatch] : data_of(output);
-    use(engine, index, cell, output, &work);
+    work.output = info->is_last ? (void *)loss : data_of(*output_p);
+    use(engine, index, cell, *output_p, &work);
     status = engine_reduce_work(engine, index, &work);
+    return status == TRYST_OK ? call_stage(engine, index, &work) : status;
+}
+
+static tryst_status run_forward(tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    struct buffer *output = NULL;
+    tryst_status status = feed_until(engine, index);
     if (status == TRYST_OK) {
-        status = call_stage(engine, index, &work);
+        status =
+            call_forward(engine, index, &engine->losses[action->microbatch], &output);
     }
-    if (status != TRYST_OK || info->is_last) {
+    if (*engine_recomputed(engine, action->stage, action->microbatch)) {
+        drop(&cell->saved);
+    }
+    if (status != TRYST_OK || engine->stages[action->stage]->info.is_last) {
         buffer_drop(output);
         return status;
     }
     const struct program_item item = {PROGRAM_OUTPUT, action->stage, action->microbatch};
     return engine_hand_on(engine, index, item, output);
+}
+
+/* Make the saved activations once more, and drop the output. */
+static tryst_status run_recompute(tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    drop(&cell->saved); /* that of an F without an R in some part of a loop */
+    double *unread = &engine->losses[engine->microbatches_count];
+    struct buffer *output = NULL;
+    tryst_status status = call_forward(engine, index, unread, &output);
+    buffer_drop(output);
+    return status;
 }
 
 /* Drop a micro-batch's buffers at this stage once its weight gradients are added. */
@@ -489,6 +570,14 @@ static tryst_status run_update(tryst_engine *engine, size_t index)
     return status;
 }
 
+static tryst_status run_predict(tryst_engine *engine, size_t index)
+{
+    tryst_stage_work work = {.struct_size = sizeof work};
+    engine_device_work(engine, index, NULL, &work);
+    tryst_status status = engine_reduce_work(engine, index, &work);
+    return status == TRYST_OK ? call_stage(engine, index, &work) : status;
+}
+
 static tryst_status run_one(tryst_engine *engine, size_t index)
 {
     switch (engine->list->actions[index].kind) {
@@ -496,7 +585,9 @@ static tryst_status run_one(tryst_engine *engine, size_t index)
     case TRYST_ACTION_BACKWARD:
     case TRYST_ACTION_INPUT_GRAD: return run_backward(engine, index);
     case TRYST_ACTION_WEIGHT_GRAD: return run_weight_grad(engine, index);
+    case TRYST_ACTION_RECOMPUTE: return run_recompute(engine, index);
     case TRYST_ACTION_REDUCE_GRAD: return engine_reduce_run(engine, index);
+    case TRYST_ACTION_PREDICT: return run_predict(engine, index);
     default: return run_update(engine, index);
     }
 }

@@ -17,6 +17,9 @@ const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
  *  the trace. */
 void engine_note_action(tryst_engine *engine, const tryst_action *action,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);
+/** Return the factor of the learning rate of an UPDATE; 0 where the program sets none
+ *  (tryst_program_rate_set). */
+double engine_rate_of(const tryst_engine *engine, const tryst_action *action);
 /** Begin a call of a stage on the host, for the figures of `action`, and end it. */
 void engine_call_begin(tryst_engine *engine, const tryst_action *action);
 void engine_call_end(tryst_engine *engine);

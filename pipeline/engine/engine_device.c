@@ -85,7 +85,8 @@ static tryst_status open_pinned(tryst_engine *engine)
 {
     struct engine_device *self = &engine->device;
     size_t data_bytes = lay_out(engine, NULL);
-    size_t losses_bytes = (size_t)engine->microbatches_count * sizeof *engine->losses;
+    size_t losses_bytes =
+        ((size_t)engine->microbatches_count + 1) * sizeof *engine->losses;
     self->pinned_bytes = data_bytes + losses_bytes;
     tryst_status status =
         tryst_pinned_alloc(self->handle, self->pinned_bytes, &self->pinned);
@@ -206,7 +207,7 @@ void engine_device_close(tryst_engine *engine)
 
 static tryst_status device_failed(tryst_engine *engine, tryst_status status)
 {
-    char name[32];
+    char name[64];
     const tryst_action *action = &engine->list->actions[engine->device.passed];
     return engine_fail(
         engine, status, "step %llu, rank %d: device %d failed at or before %s: %s",
@@ -243,7 +244,7 @@ static tryst_status look(tryst_engine *engine)
  * missing, or the device hangs. */
 static tryst_status device_late(tryst_engine *engine)
 {
-    char name[32];
+    char name[64];
     tryst_status status = engine_receive_late(engine);
     const tryst_action *action = &engine->list->actions[engine->device.passed];
     return status != TRYST_OK
@@ -315,6 +316,12 @@ bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
     return true;
 }
 
+void engine_device_begin(tryst_engine *engine, size_t index)
+{
+    engine->device.queued = index;
+    engine->device.passed = index;
+}
+
 tryst_status engine_device_room(tryst_engine *engine)
 {
     return wait_until_left(engine, ENGINE_DEVICE_AHEAD);
@@ -324,8 +331,6 @@ tryst_status engine_device_drain(tryst_engine *engine)
 {
     tryst_status status = wait_until_left(engine, 0);
     if (status == TRYST_OK) {
-        engine->device.queued = 0;
-        engine->device.passed = 0;
         buffer_pool_settle(&engine->pool);
     }
     return status;

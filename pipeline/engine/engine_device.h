@@ -61,8 +61,8 @@ struct engine_device {
     void *feeder;                  /**< stream that copies data */
     void *idle[2];                 /**< events for the ends of gate and feeder */
     struct engine_moment *moments; /**< [actions] */
-    size_t queued;                 /**< actions of this step queued so far */
-    size_t passed;                 /**< how many of them the host has seen end */
+    size_t queued;                 /**< index of the action that is queued next */
+    size_t passed;                 /**< the host has seen the ends of those before */
     uint64_t passed_ns;            /**< when the host saw the last of them end */
     void *pinned;                  /**< data of all actions, then the losses */
     size_t pinned_bytes;
@@ -82,6 +82,8 @@ bool engine_device_stop(struct tryst_engine *engine, uint64_t timeout_ns);
  *  the device may still use it. */
 void engine_device_close(struct tryst_engine *engine);
 
+/** Begin with action `index`. No action is queued. */
+void engine_device_begin(struct tryst_engine *engine, size_t index);
 /** Wait until the host may queue one more action; drive transfers meanwhile. */
 tryst_status engine_device_room(struct tryst_engine *engine);
 /** Wait until the device has done all queued actions, and clear every buffer's

@@ -4,7 +4,8 @@
  * builds no string and searches nothing.
  *
  * An item's key has the edge "act<s>" or "grad<s>", where s is the stage that makes the
- * item, and the micro-batch as the iteration; the step is the scope. */
+ * item, and the micro-batch as the iteration; the micro-batch's own step is the scope. In
+ * a loop's body a micro-batch of the next step has the key that it has there. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +20,54 @@ static bool stage_is_here(const tryst_engine *engine, int stage)
 }
 
 /* ---- fit of the stages ------------------------------------------------------------- */
+
+/* True if the stage can fill slots. */
+static bool predicts(const tryst_stage *self)
+{
+    return TRYST_SIZED_HAS(self->ops, tryst_stage_ops, predict) && self->ops->predict;
+}
+
+/* Refuse a stage that holds less than the program needs there, and keep its delay. */
+static tryst_status check_need(tryst_engine *engine, int stage)
+{
+    const tryst_stage *self = engine->stages[stage];
+    const tryst_stage_info *info = &self->info;
+    tryst_stage_need need = {.struct_size = sizeof need};
+    tryst_status status = tryst_program_stage_need(engine->params.program, stage, &need);
+    if (status != TRYST_OK) {
+        return engine_fail(engine, status, "%s", tryst_last_error());
+    }
+    engine->delays[stage] = need.delay;
+    bool has_slots = TRYST_SIZED_HAS(info, tryst_stage_info, keeps_delta);
+    int32_t slots = has_slots ? info->slots_count : 0;
+    if (info->versions_count < need.versions_count) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "stage %d holds %d weight version%s, but the program reads %d "
+                           "at once: open it with versions_count %d",
+                           stage, info->versions_count,
+                           info->versions_count == 1 ? "" : "s", need.versions_count,
+                           need.versions_count);
+    }
+    if (slots < need.slots_count) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "stage %d has %d slot%s for predicted weights, but the "
+                           "program fills %d: open it with slots_count %d",
+                           stage, slots, slots == 1 ? "" : "s", need.slots_count,
+                           need.slots_count);
+    }
+    if (need.slots_count > 0 && !predicts(self)) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "stage %d cannot predict weights: its table has no predict",
+                           stage);
+    }
+    if (need.delta && !(has_slots && info->keeps_delta)) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "stage %d keeps no mean change of its weights, but the "
+                           "program predicts by it: open it with a delta_decay",
+                           stage);
+    }
+    return TRYST_OK;
+}
 
 static tryst_status check_stage(tryst_engine *engine, int stage)
 {
@@ -62,12 +111,24 @@ static tryst_status check_stage(tryst_engine *engine, int stage)
 static tryst_status check_action(tryst_engine *engine, const tryst_action *action)
 {
     const tryst_stage *stage = engine->params.stages[action->stage];
-    char name[32];
+    char name[64];
+    if (action->kind <= TRYST_ACTION_NONE || action->kind >= TRYST_ACTION_KINDS) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "the program has an action of the unknown kind %d",
+                           (int)action->kind);
+    }
     tryst_action_format(action, name, sizeof name);
     if (!stage) {
         return engine_fail(engine, TRYST_E_INVALID,
                            "rank %d runs %s, but has no stage %d", engine->rank, name,
                            action->stage);
+    }
+    if (action->kind == TRYST_ACTION_FORWARD && stage->info.is_last &&
+        action->microbatch >= engine->microbatches_count) {
+        return engine_fail(engine, TRYST_E_PROGRAM,
+                           "%s: the last stage cannot take a micro-batch of the next "
+                           "step, since a step returns all of its losses",
+                           name);
     }
     if ((action->kind == TRYST_ACTION_INPUT_GRAD ||
          action->kind == TRYST_ACTION_WEIGHT_GRAD) &&
@@ -101,8 +162,60 @@ static tryst_status check_fits(tryst_engine *engine)
         if (stage_is_here(engine, stage)) {
             status = check_stage(engine, stage);
         }
+        if (status == TRYST_OK && stage_is_here(engine, stage)) {
+            status = check_need(engine, stage);
+        }
     }
     return status;
+}
+
+/* ---- R ----------------------------------------------------------------------------- */
+
+/* Where a list has an R of a micro-batch. */
+enum { R_PROLOGUE = 1, R_BODY = 2, R_BODY_NEXT = 4, R_EPILOGUE = 8 };
+
+static uint8_t place_of(const tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    if (index < engine->marks[MARK_BODY].action) {
+        return R_PROLOGUE;
+    }
+    if (index >= engine->marks[MARK_EPILOGUE].action) {
+        return R_EPILOGUE;
+    }
+    return action->microbatch < engine->microbatches_count ? R_BODY : R_BODY_NEXT;
+}
+
+/* True if an R comes behind every F of a micro-batch that has an R in `places`. In a loop
+ * it is in the body and in the epilogue, or, if it comes a step before, in the prologue
+ * and in the body. */
+static bool always_recomputes(const tryst_engine *engine, uint8_t places)
+{
+    enum { OWN = R_BODY | R_EPILOGUE, BEFORE = R_PROLOGUE | R_BODY_NEXT };
+    return engine->looped ? (places & OWN) == OWN || (places & BEFORE) == BEFORE
+                          : (places & R_BODY) != 0;
+}
+
+static tryst_status find_recomputed(tryst_engine *engine)
+{
+    size_t count = (size_t)engine->stages_count * (size_t)engine->microbatches_count;
+    uint8_t *places = calloc(count, sizeof *places);
+    if (!places) {
+        return TRYST_E_NOMEM;
+    }
+    for (size_t i = 0; i < engine->list->count; i++) {
+        const tryst_action *action = &engine->list->actions[i];
+        if (action->kind == TRYST_ACTION_RECOMPUTE) {
+            const bool *cell =
+                engine_recomputed(engine, action->stage, action->microbatch);
+            places[cell - engine->recomputed] |= place_of(engine, i);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        engine->recomputed[i] = always_recomputes(engine, places[i]);
+    }
+    free(places);
+    return TRYST_OK;
 }
 
 /* ---- transfers --------------------------------------------------------------------- */
@@ -130,9 +243,9 @@ static tryst_status prepare_key(tryst_engine *engine, struct engine_transfer *se
     int to = sends ? self->peer : engine->rank;
     snprintf(edge, sizeof edge, "%s%d",
              self->item.kind == PROGRAM_OUTPUT ? "act" : "grad", self->item.stage);
-    tryst_status status =
-        tryst_key_build(engine->params.group, from, to, edge, 0,
-                        (uint64_t)self->item.microbatch, key, sizeof key);
+    tryst_status status = tryst_key_build(
+        engine->params.group, from, to, edge, 0,
+        (uint64_t)(self->item.microbatch % engine->microbatches_count), key, sizeof key);
     if (status == TRYST_OK) {
         status = tryst_key_prepare(engine->params.group, key, &self->key);
     }
@@ -186,6 +299,17 @@ static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends
     return TRYST_OK;
 }
 
+/* Set the receives and sends of the marks before action `index`. */
+static void marks_reach(tryst_engine *engine, size_t index)
+{
+    for (int i = 0; i < MARKS_COUNT; i++) {
+        if (engine->marks[i].action == index) {
+            engine->marks[i].receive = engine->receives_count;
+            engine->marks[i].send = engine->sends_count;
+        }
+    }
+}
+
 static tryst_status plan_transfers(tryst_engine *engine)
 {
     size_t most = engine->list->count * PROGRAM_ITEMS_MAX;
@@ -197,6 +321,7 @@ static tryst_status plan_transfers(tryst_engine *engine)
     }
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
+        marks_reach(engine, i);
         status =
             add_transfers(engine, i, false, engine->receives, &engine->receives_count);
         if (status == TRYST_OK) {
@@ -204,6 +329,7 @@ static tryst_status plan_transfers(tryst_engine *engine)
                                    &engine->sends_count);
         }
     }
+    marks_reach(engine, engine->list->count);
     for (size_t i = 0; i < engine->sends_count; i++) {
         engine->frames[1].sends[i] = engine->frames[0].sends[i];
     }
@@ -230,22 +356,37 @@ static uint64_t count_reduced_parts(const tryst_engine *engine)
     return count;
 }
 
+/* Set the actions of the marks. */
+static void find_parts(tryst_engine *engine)
+{
+    engine->looped = program_is_looped(engine->params.program);
+    (void)program_list_parts(engine->list, &engine->marks[MARK_BODY].action,
+                             &engine->marks[MARK_EPILOGUE].action);
+    engine->marks[MARK_END].action = engine->list->count;
+    engine->cells_count = (engine->looped ? 2 : 1) * engine->microbatches_count;
+}
+
 static tryst_status allocate(tryst_engine *engine)
 {
     size_t stages = (size_t)engine->stages_count;
     size_t microbatches = (size_t)engine->microbatches_count;
+    find_parts(engine);
     engine->stages = calloc(stages, sizeof *engine->stages);
     engine->versions = calloc(stages, sizeof *engine->versions);
+    engine->versions_first = calloc(stages, sizeof *engine->versions_first);
+    engine->delays = calloc(stages, sizeof *engine->delays);
     engine->pending = calloc(stages, sizeof *engine->pending);
-    engine->cells = calloc(stages * microbatches, sizeof *engine->cells);
+    engine->cells = calloc(stages * (size_t)engine->cells_count, sizeof *engine->cells);
     /* for each action: its own span, a wait, and one span for each of its transfers */
     engine->spans_capacity = engine->list->count * (2 + 2 * PROGRAM_ITEMS_MAX) + 8 +
                              (size_t)count_reduced_parts(engine) * SPANS_PER_PART;
     engine->spans = calloc(engine->spans_capacity, sizeof *engine->spans);
-    engine->losses = calloc(microbatches, sizeof *engine->losses);
+    engine->recomputed = calloc(stages * microbatches, sizeof *engine->recomputed);
+    engine->losses = calloc(microbatches + 1, sizeof *engine->losses);
     engine->own_losses = calloc(microbatches, sizeof *engine->own_losses);
-    bool done = engine->stages && engine->versions && engine->pending && engine->cells &&
-                engine->spans && engine->losses && engine->own_losses;
+    bool done = engine->stages && engine->versions && engine->versions_first &&
+                engine->delays && engine->pending && engine->cells && engine->spans &&
+                engine->recomputed && engine->losses && engine->own_losses;
     for (size_t i = 0; done && i < microbatches; i++) {
         engine->losses[i] = (double)NAN;
     }
@@ -259,7 +400,13 @@ tryst_status engine_plan_open(tryst_engine *engine)
     if (status == TRYST_OK) {
         status = check_fits(engine);
     }
-    return status == TRYST_OK ? plan_transfers(engine) : status;
+    if (status == TRYST_OK) {
+        status = find_recomputed(engine);
+    }
+    if (status == TRYST_OK) {
+        status = plan_transfers(engine);
+    }
+    return status;
 }
 
 void engine_plan_close(tryst_engine *engine)
@@ -273,12 +420,15 @@ void engine_plan_close(tryst_engine *engine)
     free(engine->receives);
     free(engine->frames[0].sends);
     free(engine->frames[1].sends);
+    free(engine->recomputed);
     free(engine->losses);
     free(engine->own_losses);
     free(engine->spans);
     free(engine->cells);
     free(engine->pending);
+    free(engine->delays);
     free(engine->versions);
+    free(engine->versions_first);
     program_places_close(&engine->places);
     free(engine->stages);
 }

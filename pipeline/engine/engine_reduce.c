@@ -221,6 +221,12 @@ tryst_status engine_reduce_open(tryst_engine *engine)
     if (!any_replicated(engine)) {
         return TRYST_OK;
     }
+    if (engine->looped) {
+        return engine_fail(engine, TRYST_E_UNSUPPORTED,
+                           "the program is a loop, and a stage of rank %d is replicated; "
+                           "replicas run programs that are no loop",
+                           engine->rank);
+    }
     size_t stages = (size_t)engine->stages_count;
     struct engine_reduction *self = calloc(1, sizeof *self);
     engine->reduction = self;
@@ -308,8 +314,8 @@ static tryst_status part_start(struct stage_sum *sum, struct sum_part *part)
     }
     fault_apply(sum, part);
     part->begin_ns = tryst_now_ns(engine->params.ctx);
-    tryst_status status = tryst_coll_start(engine->frame->step, part->coll, NULL, &tensor,
-                                           &params, &part->op);
+    tryst_status status = tryst_coll_start(engine_scope_of(engine, 0)->step, part->coll,
+                                           NULL, &tensor, &params, &part->op);
     if (status != TRYST_OK) {
         char words[96];
         part->op = NULL;
@@ -352,7 +358,8 @@ static tryst_status part_update(struct stage_sum *sum, struct sum_part *part)
 {
     tryst_engine *engine = sum->engine;
     tryst_stage *stage = engine->stages[sum->stage];
-    const tryst_action update = {TRYST_ACTION_UPDATE, sum->stage, -1, 1};
+    const tryst_action update = {
+        .kind = TRYST_ACTION_UPDATE, .stage = sum->stage, .microbatch = -1, .version = 1};
     engine_call_begin(engine, &update);
     tryst_status status = stage->ops->update_part(stage, (int32_t)(part - sum->parts));
     engine_call_end(engine);
@@ -508,13 +515,16 @@ tryst_status engine_reduce_update(tryst_engine *engine, size_t index)
     const tryst_action *action = &engine->list->actions[index];
     struct stage_sum *sum = sum_of(engine, action->stage);
     tryst_stage *stage = engine->stages[action->stage];
-    int32_t count = sum->microbatches[sum->updates_run++ % sum->updates_count];
+    const tryst_stage_update update = {
+        .struct_size = sizeof update,
+        .microbatches = sum->microbatches[sum->updates_run++ % sum->updates_count],
+        .rate = engine_rate_of(engine, action)};
     engine_call_begin(engine, action);
-    tryst_status status = stage->ops->update_begin(stage, count);
+    tryst_status status = stage->ops->update_begin(stage, &update);
     engine_call_end(engine);
     engine->stats.action_counts[TRYST_ACTION_UPDATE]++;
     if (status != TRYST_OK) {
-        char name[32];
+        char name[64];
         return engine_fail(engine, status, "step %llu, rank %d: %s failed: %s",
                            (unsigned long long)engine->frame->id, engine->rank,
                            tryst_action_format(action, name, sizeof name),

@@ -27,19 +27,30 @@
 
 /* ---- ends of operations ------------------------------------------------------------ */
 
-static const char *item_text(const struct engine_transfer *self, bool sends,
-                             char words[96])
+static const char *item_text(const tryst_engine *engine,
+                             const struct engine_transfer *self, bool sends,
+                             char words[128])
 {
-    snprintf(words, 96, "%s the %s of stage %d, micro-batch %d, %s rank %d",
+    int count = engine->microbatches_count;
+    snprintf(words, 128, "%s the %s of stage %d, micro-batch %d%s, %s rank %d",
              sends ? "sending" : "receiving",
              self->item.kind == PROGRAM_OUTPUT ? "output" : "input gradient",
-             self->item.stage, self->item.microbatch, sends ? "to" : "from", self->peer);
+             self->item.stage, self->item.microbatch % count,
+             self->item.microbatch < count ? "" : " of the next step",
+             sends ? "to" : "from", self->peer);
     return words;
 }
 
-static bool step_cause(const tryst_step *step, tryst_error *error_p)
+/* True if a scope was aborted; the newest step's scope first. */
+static bool scope_cause(const tryst_engine *engine, tryst_error *error_p)
 {
-    return step && tryst_step_status(step, error_p) != TRYST_OK;
+    for (uint64_t i = 0; i < 3; i++) {
+        const tryst_step *step = engine->scopes[(engine->frame->number + i) % 3].step;
+        if (step && tryst_step_status(step, error_p) != TRYST_OK) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Return how many milliseconds to wait for the cause of a failure from another rank. The
@@ -60,9 +71,7 @@ static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *e
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int i = cause_wait_ms(status); i > 0; i--) {
-        if (step_cause(engine->frame->step, error_p) ||
-            step_cause(engine->frames[0].step, error_p) ||
-            step_cause(engine->frames[1].step, error_p)) {
+        if (scope_cause(engine, error_p)) {
             return true;
         }
         if (tryst_progress(engine->params.ctx) == 0 && i > 1) {
@@ -105,8 +114,9 @@ static tryst_status transfer_failed(tryst_engine *engine,
                                     const struct engine_transfer *self, bool sends,
                                     tryst_status status)
 {
-    char words[96];
-    return engine_op_failed(engine, self->op, status, item_text(self, sends, words));
+    char words[128];
+    return engine_op_failed(engine, self->op, status,
+                            item_text(engine, self, sends, words));
 }
 
 /* Record a span of a transfer that ends now, and return its end. */
@@ -156,8 +166,7 @@ static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *
 static tryst_status reap_frame(tryst_engine *engine, struct engine_frame *frame)
 {
     tryst_status status = TRYST_OK;
-    for (size_t i = frame->first_open; i < frame->posted_count && status == TRYST_OK;
-         i++) {
+    for (size_t i = frame->first_open; i < frame->next_send && status == TRYST_OK; i++) {
         status = transfer_poll(engine, &frame->sends[i], true);
         if (frame->sends[i].ended && i == frame->first_open) {
             frame->first_open++;
@@ -199,13 +208,13 @@ static void note_wait(tryst_engine *engine, const struct engine_transfer *self,
 static tryst_status late(tryst_engine *engine, const struct engine_transfer *self,
                          bool sends)
 {
-    char words[96];
+    char words[128];
     return engine_fail(
         engine, TRYST_E_DEADLINE,
         "step %llu, rank %d, %s: nothing for %llu s; is that rank in the same "
         "step of the same program?",
         (unsigned long long)engine->frame->id, engine->rank,
-        item_text(self, sends, words),
+        item_text(engine, self, sends, words),
         (unsigned long long)(engine->params.timeout_ns / 1000000000));
 }
 
@@ -238,8 +247,8 @@ static tryst_status wait_for(tryst_engine *engine, struct engine_transfer *self,
     if (status == TRYST_E_TIMEOUT) {
         return late(engine, self, sends);
     }
-    char words[96];
-    return op_failure_report(engine, status, item_text(self, sends, words), NULL);
+    char words[128];
+    return op_failure_report(engine, status, item_text(engine, self, sends, words), NULL);
 }
 
 /* ---- receives ---------------------------------------------------------------------- */
@@ -281,7 +290,8 @@ static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *s
     const tryst_tensor tensor = tensor_of(engine, self, self->memory->after);
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
-    status = tryst_recv_key(engine->frame->step, self->key, &tensor, &params, &self->op);
+    status = tryst_recv_key(engine_scope_of(engine, self->item.microbatch)->step,
+                            self->key, &tensor, &params, &self->op);
     if (status != TRYST_OK) {
         buffer_drop(self->memory);
         self->memory = NULL;
@@ -294,7 +304,7 @@ tryst_status engine_post_receives(tryst_engine *engine)
 {
     size_t ahead = (size_t)engine->params.receives_ahead_max;
     tryst_status status = TRYST_OK;
-    while (status == TRYST_OK && engine->receives_posted < engine->receives_count &&
+    while (status == TRYST_OK && engine->receives_posted < engine->range_end->receive &&
            engine->receives_posted - engine->receives_taken < ahead) {
         status = post_receive(engine, &engine->receives[engine->receives_posted]);
         engine->receives_posted += status == TRYST_OK;
@@ -320,10 +330,11 @@ static tryst_status gate(tryst_engine *engine, struct engine_transfer *self)
         return TRYST_OK;
     }
     tryst_status status = engine_device_gate(engine, self->op, self->event, self->memory);
-    char words[96];
+    char words[128];
     return status == TRYST_OK
                ? status
-               : op_failure_report(engine, status, item_text(self, false, words), NULL);
+               : op_failure_report(engine, status, item_text(engine, self, false, words),
+                                   NULL);
 }
 
 /* Wait for a receive. If the stages are on a device, the device waits, except in the
@@ -344,7 +355,7 @@ static tryst_status receive_await(tryst_engine *engine, struct engine_transfer *
 
 tryst_status engine_take_receives(tryst_engine *engine, size_t index)
 {
-    while (engine->receives_taken < engine->receives_count &&
+    while (engine->receives_taken < engine->range_end->receive &&
            engine->receives[engine->receives_taken].action == index) {
         struct engine_transfer *self = &engine->receives[engine->receives_taken];
         tryst_status status = engine_post_receives(engine);
@@ -364,21 +375,31 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
 
 /* ---- sends ------------------------------------------------------------------------- */
 
-/* Return the key of a send. Under the fault "swap" of tests, micro-batches 0 and 1
- * exchange their keys where they leave stage 0. */
+/* True if the fault "swap" of tests exchanges the keys of this item: micro-batches 0 and
+ * 1 of a step, where they leave stage 0. */
+static bool fault_swaps(const tryst_engine *engine, struct program_item item)
+{
+    int count = engine->microbatches_count;
+    uint64_t step = engine->steps_done + (uint64_t)(item.microbatch / count);
+    return engine->params.fault == TRYST_ENGINE_FAULT_SWAP &&
+           step == engine->params.fault_step && item.kind == PROGRAM_OUTPUT &&
+           item.stage == 0 && item.microbatch % count <= 1;
+}
+
+/* Return the key of a send. Two keys can be exchanged only if both are sent by this
+ * step. */
 static const tryst_key *key_of(const tryst_engine *engine,
                                const struct engine_transfer *self)
 {
     const struct program_item item = self->item;
-    if (engine->params.fault != TRYST_ENGINE_FAULT_SWAP ||
-        engine->steps_done != engine->params.fault_step || item.kind != PROGRAM_OUTPUT ||
-        item.stage != 0 || item.microbatch > 1) {
+    if (!fault_swaps(engine, item)) {
         return self->key;
     }
-    for (size_t i = 0; i < engine->sends_count; i++) {
+    int pair = item.microbatch % engine->microbatches_count == 0 ? 1 : -1;
+    for (size_t i = engine->range->send; i < engine->range_end->send; i++) {
         const struct engine_transfer *other = &engine->frame->sends[i];
-        if (other->item.kind == PROGRAM_OUTPUT && other->item.stage == 0 &&
-            other->item.microbatch == 1 - item.microbatch) {
+        if (fault_swaps(engine, other->item) &&
+            other->item.microbatch == item.microbatch + pair) {
             return other->key;
         }
     }
@@ -392,8 +413,9 @@ static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
     const tryst_tensor tensor = tensor_of(engine, self, self->event);
-    tryst_status status = tryst_send_key(engine->frame->step, key_of(engine, self),
-                                         &tensor, NULL, &self->op);
+    tryst_status status =
+        tryst_send_key(engine_scope_of(engine, self->item.microbatch)->step,
+                       key_of(engine, self), &tensor, NULL, &self->op);
     if (status != TRYST_OK) {
         self->memory = NULL;
         buffer_drop(memory);
@@ -406,9 +428,8 @@ static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self
 struct engine_transfer *engine_send_of(const tryst_engine *engine, size_t index)
 {
     const struct engine_frame *frame = engine->frame;
-    struct engine_transfer *next = frame->posted_count < engine->sends_count
-                                       ? &frame->sends[frame->posted_count]
-                                       : NULL;
+    struct engine_transfer *next =
+        frame->next_send < engine->sends_count ? &frame->sends[frame->next_send] : NULL;
     return next && next->action == index ? next : NULL;
 }
 
@@ -422,45 +443,86 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, struct program_i
     }
     assert(next->item.kind == item.kind && next->item.stage == item.stage);
     tryst_status status = post_send(engine, next, memory);
-    engine->frame->posted_count += status == TRYST_OK;
+    engine->frame->next_send += status == TRYST_OK;
     return status;
 }
 
 /* ---- scopes ------------------------------------------------------------------------ */
 
-tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
+/* Open the scope of step `number` unless the step before has opened it. */
+static tryst_status scope_open(tryst_engine *engine, uint64_t number, uint64_t id)
+{
+    struct engine_scope *scope = &engine->scopes[number % 3];
+    if (scope->step) {
+        return TRYST_OK;
+    }
+    tryst_status status = tryst_step_open(engine->params.group, id, &scope->step);
+    if (status != TRYST_OK) {
+        scope->step = NULL;
+        return engine_fail(engine, status, "cannot open step %llu: %s",
+                           (unsigned long long)id, tryst_status_str(status));
+    }
+    engine->newest_id = id;
+    return TRYST_OK;
+}
+
+tryst_status engine_frame_open(tryst_engine *engine, uint64_t step, bool last)
 {
     struct engine_frame *frame = &engine->frames[engine->steps_done % 2];
     tryst_status status = engine_frame_finish(engine, frame);
     if (status != TRYST_OK) {
         return status;
     }
+    frame->open = true;
+    frame->number = engine->steps_done;
     frame->id = step;
-    frame->posted_count = 0;
+    frame->next_send = 0;
     frame->first_open = 0;
+    for (size_t i = 0; i < engine->sends_count; i++) {
+        frame->sends[i].ended = true;
+    }
     engine->frame = frame;
-    engine->receives_posted = 0;
-    engine->receives_taken = 0;
-    engine->receives_open = 0;
-    engine->fed_count = 0;
-    for (size_t i = 0; i < engine->receives_count; i++) {
+    status = scope_open(engine, frame->number, step);
+    return status == TRYST_OK && engine->looped && !last
+               ? scope_open(engine, frame->number + 1, step + 1)
+               : status;
+}
+
+void engine_range_begin(tryst_engine *engine, const struct engine_mark *from,
+                        const struct engine_mark *to)
+{
+    engine->range = from;
+    engine->range_end = to;
+    engine->frame->next_send = from->send;
+    engine->receives_posted = from->receive;
+    engine->receives_taken = from->receive;
+    engine->receives_open = from->receive;
+    engine->fed_count = from->action;
+    for (size_t i = from->receive; i < to->receive; i++) {
         engine->receives[i].ended = false;
     }
-    status = tryst_step_open(engine->params.group, step, &frame->step);
+}
+
+/* Close the scope of step `number`; all its operations have ended. */
+static tryst_status scope_close(tryst_engine *engine, uint64_t number, uint64_t id)
+{
+    struct engine_scope *scope = &engine->scopes[number % 3];
+    tryst_step *step = scope->step;
+    scope->step = NULL;
+    tryst_status status = step ? tryst_step_close(step, NULL) : TRYST_OK;
     if (status != TRYST_OK) {
-        frame->step = NULL;
-        return engine_fail(engine, status, "cannot open step %llu: %s",
-                           (unsigned long long)step, tryst_status_str(status));
+        return engine_fail(engine, status, "cannot close step %llu: %s",
+                           (unsigned long long)id, tryst_status_str(status));
     }
     return TRYST_OK;
 }
 
 tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *frame)
 {
-    if (!frame->step) {
+    if (!frame->open) {
         return TRYST_OK;
     }
-    for (size_t i = frame->first_open; i < frame->posted_count; i++) {
+    for (size_t i = frame->first_open; i < frame->next_send; i++) {
         tryst_status status = wait_for(engine, &frame->sends[i], true);
         if (status != TRYST_OK) {
             return status;
@@ -470,15 +532,9 @@ tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *fram
     if (settled != TRYST_OK) {
         return settled;
     }
-    tryst_step *step = frame->step;
-    frame->step = NULL;
-    frame->first_open = frame->posted_count;
-    tryst_status status = tryst_step_close(step, NULL);
-    if (status != TRYST_OK) {
-        return engine_fail(engine, status, "cannot close step %llu: %s",
-                           (unsigned long long)frame->id, tryst_status_str(status));
-    }
-    return TRYST_OK;
+    frame->open = false;
+    frame->first_open = frame->next_send;
+    return scope_close(engine, frame->number, frame->id);
 }
 
 static void release_op(struct engine_transfer *self)
@@ -487,20 +543,30 @@ static void release_op(struct engine_transfer *self)
     self->op = NULL;
 }
 
-static void abandon_frame(tryst_engine *engine, struct engine_frame *frame)
+/* Abort and close a scope, and wait until its operations have ended. */
+static void scope_abandon(tryst_engine *engine, struct engine_scope *scope)
 {
     tryst_op *quiet = NULL;
-    if (!frame->step) {
+    if (!scope->step) {
         return;
     }
-    tryst_step_abort(frame->step, engine->failed ? engine->failed : TRYST_E_CANCELED,
+    tryst_step_abort(scope->step, engine->failed ? engine->failed : TRYST_E_CANCELED,
                      tryst_engine_cause(engine));
-    if (tryst_step_close(frame->step, &quiet) != TRYST_OK || !quiet ||
+    if (tryst_step_close(scope->step, &quiet) != TRYST_OK || !quiet ||
         tryst_wait(quiet, ABANDON_TIMEOUT_NS) == TRYST_E_TIMEOUT) {
         engine->unquiet = true;
     }
     tryst_op_release(quiet);
-    frame->step = NULL;
+    scope->step = NULL;
+}
+
+/* Release a frame's operations; all scopes are closed. */
+static void frame_abandon(tryst_engine *engine, struct engine_frame *frame)
+{
+    if (!frame->open) {
+        return;
+    }
+    frame->open = false;
     engine_reduce_abandon(engine, frame);
     for (size_t i = 0; i < engine->sends_count; i++) {
         release_op(&frame->sends[i]);
@@ -512,8 +578,9 @@ static void abandon_frame(tryst_engine *engine, struct engine_frame *frame)
 
 /* Abort a later scope, which other ranks may have opened. Ranks that are ahead wait in
  * scopes that are not open here; without the abort they would learn only that this rank
- * has left, but not why. No rank is more than two scopes ahead, because a rank opens a
- * scope only when all of its scopes but the newest are closed. */
+ * has left, but not why. No rank is more than two scopes ahead, because a rank begins a
+ * step only when the sends of all its steps but the newest have ended; in a loop every
+ * rank has one scope more open. */
 static void abort_ahead(tryst_engine *engine, uint64_t step)
 {
     tryst_step *ahead = NULL;
@@ -525,11 +592,14 @@ static void abort_ahead(tryst_engine *engine, uint64_t step)
 
 void engine_abandon(tryst_engine *engine)
 {
-    abandon_frame(engine, &engine->frames[0]);
-    abandon_frame(engine, &engine->frames[1]);
+    for (int i = 0; i < 3; i++) {
+        scope_abandon(engine, &engine->scopes[i]);
+    }
+    frame_abandon(engine, &engine->frames[0]);
+    frame_abandon(engine, &engine->frames[1]);
     if (engine->failed != TRYST_OK && engine->frame && !engine->aborted_ahead) {
         engine->aborted_ahead = true;
-        abort_ahead(engine, engine->frame->id + 1);
-        abort_ahead(engine, engine->frame->id + 2);
+        abort_ahead(engine, engine->newest_id + 1);
+        abort_ahead(engine, engine->newest_id + 2);
     }
 }

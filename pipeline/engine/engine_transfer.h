@@ -6,9 +6,15 @@
 
 #include "engine.h"
 
-/** Finish the frame that this step reuses, and open the scope `step` in it. */
-tryst_status engine_frame_open(tryst_engine *engine, uint64_t step);
-/** Wait for the sends of `frame` and close its scope. No effect if no scope is open. */
+/** Finish the frame that this step reuses, and open the scope `step`; in a loop, unless
+ *  the step is the `last`, that of the next step, too. */
+tryst_status engine_frame_open(tryst_engine *engine, uint64_t step, bool last);
+/** Begin with the actions from one mark to another. All receives so far have ended, and
+ *  none is posted behind the second mark. */
+void engine_range_begin(tryst_engine *engine, const struct engine_mark *from,
+                        const struct engine_mark *to);
+/** Wait for the sends of a step and close the step's scope. (The sends of the step before
+ *  in this scope were waited for earlier.) No effect if `frame` is not open. */
 tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *frame);
 /** Abort and close all scopes, send the cause to the other ranks, and wait until the
  *  operations have ended; if they do not end in time, set engine->unquiet. */

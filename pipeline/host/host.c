@@ -310,34 +310,48 @@ static void host_loss_mean(const struct device_lane *lane, int32_t rows,
 
 /* ---- update ------------------------------------------------------------------------ */
 
+/* `delta` may be NULL. */
 static void update_sgd(const struct device_update *u, real *restrict weights,
-                       real *restrict gradients, real *restrict velocity)
+                       real *restrict gradients, real *restrict velocity,
+                       real *restrict delta)
 {
     real lr = (real)u->lr, momentum = (real)u->momentum, scale = (real)u->scale;
+    real decay = (real)u->decay, decay_rest = (real)u->decay_rest;
     for (uint64_t i = 0; i < u->count; i++) {
+        real before = weights[i];
         real v = momentum * velocity[i] + scale * gradients[i];
+        real after = before - lr * v;
         velocity[i] = v;
-        weights[i] -= lr * v;
+        weights[i] = after;
         gradients[i] = 0;
+        if (delta) {
+            delta[i] = decay * delta[i] + decay_rest * (after - before);
+        }
     }
 }
 
 static void update_adam(const struct device_update *u, real *restrict weights,
                         real *restrict gradients, real *restrict first,
-                        real *restrict second)
+                        real *restrict second, real *restrict delta)
 {
     real rate = (real)u->rate, root = (real)u->root, scale = (real)u->scale;
     real beta1 = (real)u->beta1, beta1_rest = (real)u->beta1_rest;
     real beta2 = (real)u->beta2, beta2_rest = (real)u->beta2_rest;
+    real decay = (real)u->decay, decay_rest = (real)u->decay_rest;
     real epsilon = (real)u->epsilon;
     for (uint64_t i = 0; i < u->count; i++) {
+        real before = weights[i];
         real g = scale * gradients[i];
         real m = beta1 * first[i] + beta1_rest * g;
         real v = beta2 * second[i] + beta2_rest * g * g;
+        real after = before - rate * m / (real_sqrt(v) * root + epsilon);
         first[i] = m;
         second[i] = v;
-        weights[i] -= rate * m / (real_sqrt(v) * root + epsilon);
+        weights[i] = after;
         gradients[i] = 0;
+        if (delta) {
+            delta[i] = decay * delta[i] + decay_rest * (after - before);
+        }
     }
 }
 
@@ -348,12 +362,42 @@ static void host_update(const struct device_lane *lane, const struct device_upda
         memcpy(u->to, u->from, u->count * sizeof(real));
     }
     if (u->adam) {
-        update_adam(u, u->to, u->gradients, u->first, u->second);
+        update_adam(u, u->to, u->gradients, u->first, u->second, u->delta);
     } else {
-        update_sgd(u, u->to, u->gradients, u->first);
+        update_sgd(u, u->to, u->gradients, u->first, u->delta);
     }
     if (u->rounded) { /* a plain copy: T is wide */
         memcpy(u->rounded, u->to, u->count * sizeof(real));
+    }
+}
+
+static void predict_along(const struct device_prediction *p, const real *restrict from,
+                          const real *restrict direction, real *restrict to)
+{
+    real scale = (real)p->scale;
+    for (uint64_t i = 0; i < p->count; i++) {
+        to[i] = from[i] + scale * direction[i];
+    }
+}
+
+static void predict_adam(const struct device_prediction *p, const real *restrict from,
+                         const real *restrict first, const real *restrict second,
+                         real *restrict to)
+{
+    real scale = (real)p->scale, root = (real)p->root, epsilon = (real)p->epsilon;
+    for (uint64_t i = 0; i < p->count; i++) {
+        to[i] = from[i] + scale * first[i] / (real_sqrt(second[i]) * root + epsilon);
+    }
+}
+
+static void host_predict(const struct device_lane *lane,
+                         const struct device_prediction *p)
+{
+    (void)lane;
+    if (p->adam) {
+        predict_adam(p, p->from, p->first, p->second, p->to);
+    } else {
+        predict_along(p, p->from, p->first, p->to);
     }
 }
 
@@ -396,5 +440,6 @@ const struct device_kernels device_kernels_host = {
     .cross_entropy_backward = host_cross_entropy_backward,
     .loss_mean = host_loss_mean,
     .update = host_update,
+    .predict = host_predict,
     .round = host_duplicate, /* T is wide */
 };

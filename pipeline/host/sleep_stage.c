@@ -4,11 +4,12 @@
  *
  * One idea: each call is a relative sleep, so late wake-ups add up as they would for real
  * work. Activations are zeros, the loss is 0, and there are no parameters; weight
- * versions are still counted and checked. With sleep_gradient_bytes each layer is a part
- * with a gradient of zeros, so that sums over replicas take their time. */
+ * versions and slots are still counted and checked. With sleep_gradient_bytes each layer
+ * is a part with a gradient of zeros, so that sums over replicas take their time. */
 #include "sleep_stage.h"
 #include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
+#include "pipeline/base/stage_calls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -23,6 +24,7 @@ struct sleep_stage {
     uint64_t forward_ns;
     uint64_t backward_ns;
     uint64_t newest;
+    bool *filled; /* [slots_count]: a prediction has written the slot */
     int32_t parts_count;
     uint64_t part_count; /* floats of one gradient */
     float *gradients;    /* [parts][part_count] */
@@ -80,9 +82,15 @@ static tryst_status sleep_parts_back(const struct sleep_stage *stage,
     return status;
 }
 
-static tryst_status sleep_stage_check(const struct sleep_stage *stage, uint64_t version)
+/* Check that the stage holds the weights that `work` reads: a slot or a version. */
+static tryst_status sleep_stage_check(const struct sleep_stage *stage,
+                                      const tryst_stage_work *work)
 {
     uint64_t held = (uint64_t)stage->base.info.versions_count;
+    uint64_t version = work->version;
+    if (work->slot != 0) {
+        return stage_slot_check(&stage->base.info, stage->filled, work->slot);
+    }
     if (version <= stage->newest && version + held > stage->newest) {
         return TRYST_OK;
     }
@@ -104,8 +112,7 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
     struct sleep_stage *stage = (struct sleep_stage *)base;
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
-    tryst_status status =
-        work ? sleep_stage_check(stage, work->version) : refuse_work(given);
+    tryst_status status = work ? sleep_stage_check(stage, work) : refuse_work(given);
     if (status != TRYST_OK) {
         return status;
     }
@@ -123,8 +130,7 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     tryst_status status =
-        work ? sleep_stage_check((struct sleep_stage *)base, work->version)
-             : refuse_work(given);
+        work ? sleep_stage_check((struct sleep_stage *)base, work) : refuse_work(given);
     if (status != TRYST_OK) {
         return status;
     }
@@ -153,33 +159,36 @@ static tryst_status sleep_stage_backward_weight(tryst_stage *base,
     return sleep_stage_back(base, work, whole_ns - whole_ns / 2, true);
 }
 
-static tryst_status sleep_stage_update_begin(tryst_stage *base, int32_t microbatches)
+/* Check that all parts have the newest version, before the stage does `what`. */
+static tryst_status parts_check(const struct sleep_stage *stage, const char *what)
 {
-    struct sleep_stage *stage = (struct sleep_stage *)base;
-    if (microbatches < 1) {
-        return refuse(
-            TRYST_E_INVALID,
-            "cannot update the weights: the step has %d micro-batches (1 or more)",
-            microbatches);
-    }
     for (int32_t i = 0; i < stage->parts_count; i++) {
         if (stage->versions[i] != stage->newest) {
-            return refuse(TRYST_E_INVALID,
-                          "cannot update the weights: part %d lacks the previous update; "
-                          "call update_part for it",
-                          (int)i);
+            return refuse_part_behind(what, i);
         }
     }
-    stage->newest++;
     return TRYST_OK;
 }
 
-static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
-                                       void *done)
+static tryst_status sleep_stage_update_begin(tryst_stage *base,
+                                             const tryst_stage_update *given)
 {
     struct sleep_stage *stage = (struct sleep_stage *)base;
-    (void)done;
-    tryst_status status = sleep_stage_update_begin(base, microbatches);
+    tryst_stage_update update;
+    tryst_status status = stage_update_read(given, &update);
+    if (status == TRYST_OK) {
+        status = parts_check(stage, "update the weights");
+    }
+    if (status == TRYST_OK) {
+        stage->newest++;
+    }
+    return status;
+}
+
+static tryst_status sleep_stage_update(tryst_stage *base, const tryst_stage_update *given)
+{
+    struct sleep_stage *stage = (struct sleep_stage *)base;
+    tryst_status status = sleep_stage_update_begin(base, given);
     for (int32_t i = 0; i < stage->parts_count && status == TRYST_OK; i++) {
         stage->versions[i] = stage->newest;
     }
@@ -232,6 +241,21 @@ static tryst_status sleep_stage_update_part(tryst_stage *base, int32_t part)
     return status;
 }
 
+static tryst_status sleep_stage_predict(tryst_stage *base,
+                                        const tryst_stage_prediction *given)
+{
+    struct sleep_stage *stage = (struct sleep_stage *)base;
+    tryst_stage_prediction prediction;
+    tryst_status status = stage_prediction_read(&base->info, given, &prediction);
+    if (status == TRYST_OK) {
+        status = parts_check(stage, "predict weights");
+    }
+    if (status == TRYST_OK) {
+        stage->filled[prediction.slot - 1] = true;
+    }
+    return status;
+}
+
 static void sleep_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
                                  uint64_t *newest_p)
 {
@@ -268,6 +292,7 @@ static void sleep_stage_close(tryst_stage *base)
     struct sleep_stage *stage = (struct sleep_stage *)base;
     free(stage->gradients);
     free(stage->versions);
+    free(stage->filled);
     free(stage);
 }
 
@@ -287,7 +312,18 @@ static const tryst_stage_ops sleep_stage_ops = {
     .part = sleep_stage_part,
     .update_begin = sleep_stage_update_begin,
     .update_part = sleep_stage_update_part,
+    .predict = sleep_stage_predict,
 };
+
+/* Make room for the marks of the slots. False if out of memory. */
+static bool slots_open(struct sleep_stage *stage)
+{
+    size_t count = (size_t)stage->base.info.slots_count;
+    if (count > 0) {
+        stage->filled = calloc(count, sizeof(*stage->filled));
+    }
+    return count == 0 || stage->filled;
+}
 
 /* Make a part of each layer, if layers have gradients. False if out of memory. */
 static bool parts_open(struct sleep_stage *stage, const tryst_model *model)
@@ -327,10 +363,12 @@ tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
     info->input_count = info->is_first ? 0 : count;
     info->output_count = info->is_last ? 1 : count;
     info->versions_count = params->versions_count;
+    info->slots_count = params->slots_count;
+    info->keeps_delta = params->delta_decay > 0;
     info->split_backward = true;
     stage->forward_ns = model->sleep_forward_ns;
     stage->backward_ns = model->sleep_backward_ns;
-    if (!parts_open(stage, model)) {
+    if (!slots_open(stage) || !parts_open(stage, model)) {
         sleep_stage_close(&stage->base);
         return TRYST_E_NOMEM;
     }

@@ -9,6 +9,9 @@
  * A replica of a stage is a stage of its own. The REDUCE_GRAD of its last replica adds
  * the gradients (replay_sum.c), and the UPDATEs of all replicas wait for it.
  *
+ * A loop's step takes the parts of the lists that belong to it. Micro-batches are counted
+ * from the first step on, over all steps, and a cell is free again two steps later.
+ *
  * Stages on a device get the same arrays in the device's memory, and the loop waits for
  * each action before the next one begins (replay_memory.h). The loop does not wait for
  * UPDATE, since a stage orders its later calls behind its updates.
@@ -17,6 +20,7 @@
  * the last action that reads it. */
 #include <tryst/replay.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +33,7 @@
 
 /* The arrays of one micro-batch at one stage. */
 struct replay_cell {
+    bool forwarded; /* F has run, but not the last backward */
     struct replay_array input;
     struct replay_array target;
     struct replay_array saved;
@@ -40,7 +45,10 @@ struct replay_cell {
  * micro-batches. */
 struct replay_copy {
     tryst_stage *stage; /* NULL: not on this rank */
+    uint64_t first;     /* newest weight version when the first step began */
     uint64_t version;   /* newest when the step began */
+    uint64_t updates;   /* run in this step */
+    double delay;       /* of tryst_stage_need */
     int32_t gradients;  /* micro-batches added since the last update */
     bool waits;         /* REDUCE_GRAD has run, and not all copies have come to theirs */
     bool summed;        /* the gradients are the sum over all copies */
@@ -53,17 +61,36 @@ struct replay_run {
     int stages_count;
     int microbatches_count;
     uint64_t step;
-    struct replay_cell *cells;  /* [stages_count][microbatches_count] */
+    bool first, last;           /* this is the first, the last step of the call */
+    struct replay_cell *cells;  /* [stages_count][2 * microbatches_count] */
+    bool *recomputed;           /* [stages_count][microbatches_count]: R follows each F */
     struct replay_copy *copies; /* [ranks_count][stages_count] */
     tryst_stage **summed;       /* [ranks_count]: the copies that sum_copies adds */
     size_t *positions;          /* [ranks_count]: actions run in this step */
-    double *losses;             /* [microbatches_count] */
+    double *losses;             /* [2 * microbatches_count], as the cells */
     int rank;                   /* of the action that runs */
 };
 
+/* Return the place of a micro-batch among those of two steps. `microbatch` counts from
+ * the begin of the step that runs. */
+static size_t ring_at(const struct replay_run *r, int microbatch)
+{
+    uint64_t count = (uint64_t)r->microbatches_count;
+    uint64_t steps = r->step - r->params->first_step;
+    return (size_t)((steps * count + (uint64_t)microbatch) % (2 * count));
+}
+
 static struct replay_cell *cell_at(const struct replay_run *r, int stage, int microbatch)
 {
-    return &r->cells[(size_t)stage * (size_t)r->microbatches_count + (size_t)microbatch];
+    size_t count = 2 * (size_t)r->microbatches_count;
+    return &r->cells[(size_t)stage * count + ring_at(r, microbatch)];
+}
+
+static bool *recomputed_at(const struct replay_run *r, const tryst_action *action)
+{
+    int microbatch = action->microbatch % r->microbatches_count;
+    return &r->recomputed[(size_t)action->stage * (size_t)r->microbatches_count +
+                          (size_t)microbatch];
 }
 
 static struct replay_copy *copy_at(const struct replay_run *r, int rank, int stage)
@@ -88,6 +115,7 @@ static int copies_count(const struct replay_run *r, int stage)
 
 static void cell_clear(struct replay_cell *cell)
 {
+    cell->forwarded = false;
     replay_array_close(&cell->input);
     replay_array_close(&cell->target);
     replay_array_close(&cell->saved);
@@ -105,11 +133,15 @@ static bool cell_is_ready(const struct replay_run *r, const tryst_action *action
     if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
         return true;
     }
+    if (action->kind == TRYST_ACTION_PREDICT) {
+        return true;
+    }
     const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     bool is_last = copy_of(r, action)->stage->info.is_last;
     switch (action->kind) {
     case TRYST_ACTION_FORWARD:
-        return !cell->saved.data && (action->stage == 0 || cell->input.data);
+        return !cell->forwarded && (action->stage == 0 || cell->input.data);
+    case TRYST_ACTION_RECOMPUTE: return cell->forwarded;
     case TRYST_ACTION_BACKWARD:
     case TRYST_ACTION_INPUT_GRAD:
         return cell->saved.data && (is_last || cell->grad_output.data);
@@ -118,12 +150,23 @@ static bool cell_is_ready(const struct replay_run *r, const tryst_action *action
     }
 }
 
+/* Return the weight version that `action` reads: the newest of the step's begin plus the
+ * action's number, unless that lies before the first step. */
+static uint64_t version_read(const struct replay_copy *copy, const tryst_action *action)
+{
+    uint64_t back = action->version < 0 ? (uint64_t) - (int64_t)action->version : 0;
+    if (back > 0) {
+        return copy->version - copy->first > back ? copy->version - back : copy->first;
+    }
+    return copy->version + (uint64_t)action->version;
+}
+
 static tryst_stage_work cell_work(const struct replay_run *r, const tryst_action *action)
 {
     const struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
-    int64_t version = (int64_t)copy_of(r, action)->version + action->version;
     return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
-                              .version = (uint64_t)version,
+                              .version = version_read(copy_of(r, action), action),
+                              .slot = action->slot,
                               .input = cell->input.data,
                               .target = cell->target.data,
                               .saved = cell->saved.data,
@@ -160,7 +203,9 @@ static tryst_status cell_feed(struct replay_run *r, const tryst_action *action)
         status = replay_array_open(&r->memory, target_count, &cell->target, &target);
     }
     if (status == TRYST_OK && input_count + target_count > 0 && r->params->feed) {
-        status = r->params->feed(r->params->feed_arg, r->step, action->microbatch,
+        int ahead = action->microbatch / r->microbatches_count;
+        status = r->params->feed(r->params->feed_arg, r->step + (uint64_t)ahead,
+                                 action->microbatch % r->microbatches_count,
                                  input_count ? input.data : NULL,
                                  target_count ? target.data : NULL);
     }
@@ -199,8 +244,36 @@ static tryst_status run_forward(struct replay_run *r, const tryst_action *action
     work.output = output;
     status = finished(r, stage->ops->forward(stage, &work));
     if (status == TRYST_OK && info->is_last) {
-        r->losses[action->microbatch] = *r->memory.loss;
+        r->losses[ring_at(r, action->microbatch)] = *r->memory.loss;
     }
+    cell->forwarded = true;
+    if (*recomputed_at(r, action)) {
+        replay_array_close(&cell->saved);
+    }
+    return status;
+}
+
+/* Save the activations of a forward once more, and forget its output. */
+static tryst_status run_recompute(struct replay_run *r, const tryst_action *action)
+{
+    tryst_stage *stage = copy_of(r, action)->stage;
+    const tryst_stage_info *info = &stage->info;
+    struct replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    struct replay_array unread = {0};
+    replay_array_close(&cell->saved);
+    tryst_status status =
+        replay_array_open(&r->memory, info->saved_bytes, &cell->saved, NULL);
+    if (status == TRYST_OK && !info->is_last) {
+        status = replay_array_open(
+            &r->memory, activation_bytes(info->output_dtype, info->output_count), &unread,
+            NULL);
+    }
+    if (status == TRYST_OK) {
+        tryst_stage_work work = cell_work(r, action);
+        work.output = info->is_last ? r->memory.loss : unread.data;
+        status = finished(r, stage->ops->forward(stage, &work));
+    }
+    replay_array_close(&unread);
     return status;
 }
 
@@ -253,13 +326,45 @@ static tryst_status run_weight_grad(struct replay_run *r, const tryst_action *ac
     return status;
 }
 
+/* Return the rate factor of update `t`, counted by versions, where the full rate begins
+ * at update `full`: 1/delay at first, then delay to a power that rises to 0. */
+static double rate_factor(uint64_t t, uint64_t full, double delay)
+{
+    if (t >= full || delay <= 1) {
+        return 1;
+    }
+    return pow(delay, -(1 - (double)t / (double)full));
+}
+
 static tryst_status run_update(struct replay_run *r, const tryst_action *action)
 {
     struct replay_copy *copy = copy_of(r, action);
-    tryst_status status = copy->stage->ops->update(copy->stage, copy->gradients, NULL);
+    tryst_stage_update update = {.struct_size = sizeof update,
+                                 .microbatches = copy->gradients};
+    int32_t full = tryst_program_rate(r->params->program);
+    if (full > 0) { /* the first updates of a stage with stale gradients are smaller */
+        update.rate =
+            rate_factor(copy->version + copy->updates, (uint64_t)full, copy->delay);
+    }
+    tryst_status status = copy->stage->ops->update(copy->stage, &update);
+    copy->updates++;
     copy->gradients = 0;
     copy->summed = false;
     return status;
+}
+
+static tryst_status run_predict(struct replay_run *r, const tryst_action *action)
+{
+    tryst_stage *stage = copy_of(r, action)->stage;
+    const tryst_stage_prediction prediction = {.struct_size = sizeof prediction,
+                                               .slot = action->slot,
+                                               .direction = action->direction,
+                                               .ahead = action->ahead,
+                                               .done = r->memory.done};
+    if (!TRYST_SIZED_HAS(stage->ops, tryst_stage_ops, predict) || !stage->ops->predict) {
+        return TRYST_E_UNSUPPORTED;
+    }
+    return finished(r, stage->ops->predict(stage, &prediction));
 }
 
 /* Add the gradients of `stage` if all copies wait, and let each copy count all
@@ -304,13 +409,34 @@ static tryst_status run_action(struct replay_run *r, const tryst_action *action)
     case TRYST_ACTION_BACKWARD:
     case TRYST_ACTION_INPUT_GRAD: return run_backward(r, action);
     case TRYST_ACTION_WEIGHT_GRAD: return run_weight_grad(r, action);
+    case TRYST_ACTION_RECOMPUTE: return run_recompute(r, action);
     case TRYST_ACTION_UPDATE: return run_update(r, action);
     case TRYST_ACTION_REDUCE_GRAD: return run_reduce(r, action);
+    case TRYST_ACTION_PREDICT: return run_predict(r, action);
     default: return TRYST_E_UNSUPPORTED;
     }
 }
 
 /* ---- the loop ---------------------------------------------------------------------- */
+
+/* Return the first action of the step at `position` of a list or behind it; the end of
+ * the list if there is none. The first step has the prologue, the last the epilogue, and
+ * all but the last the body. */
+static size_t position_from(const struct replay_run *r, int rank, size_t position)
+{
+    size_t count, body, epilogue;
+    (void)tryst_program_actions(r->params->program, rank, &count);
+    if (!tryst_program_loop(r->params->program, rank, &body, &epilogue)) {
+        return position;
+    }
+    if (position < body && !r->first) {
+        position = body;
+    }
+    if (position >= body && position < epilogue && r->last) {
+        position = epilogue;
+    }
+    return position >= epilogue && !r->last ? count : position;
+}
 
 /* Run the next action of `rank` if it is ready, and set *moved then. */
 static tryst_status replay_advance(struct replay_run *r, int rank, bool *moved)
@@ -321,11 +447,12 @@ static tryst_status replay_advance(struct replay_run *r, int rank, bool *moved)
     if (r->positions[rank] == count || !cell_is_ready(r, &actions[r->positions[rank]])) {
         return TRYST_OK;
     }
-    const tryst_action *action = &actions[r->positions[rank]++];
+    const tryst_action *action = &actions[r->positions[rank]];
+    r->positions[rank] = position_from(r, rank, r->positions[rank] + 1);
     *moved = true;
     tryst_status status = run_action(r, action);
     if (status != TRYST_OK) {
-        char name[32];
+        char name[64];
         return refuse(status, "cannot replay: step %llu, rank %d: %s failed: %s",
                       (unsigned long long)r->step, rank,
                       tryst_action_format(action, name, sizeof(name)),
@@ -343,7 +470,7 @@ static tryst_status replay_finished(const struct replay_run *r)
         const tryst_action *actions =
             tryst_program_actions(r->params->program, rank, &count);
         if (r->positions[rank] < count) {
-            char name[32];
+            char name[64];
             return refuse(
                 TRYST_E_PROGRAM,
                 "cannot replay: step %llu: no rank can continue; rank %d waits for the "
@@ -358,19 +485,23 @@ static tryst_status replay_finished(const struct replay_run *r)
 
 static void replay_clear_cells(struct replay_run *r)
 {
-    for (int i = 0; i < r->stages_count * r->microbatches_count; i++) {
+    for (int i = 0; i < r->stages_count * 2 * r->microbatches_count; i++) {
         cell_clear(&r->cells[i]);
     }
 }
 
 static tryst_status replay_step(struct replay_run *r, double *loss_p)
 {
-    memset(r->positions, 0, (size_t)r->ranks_count * sizeof(*r->positions));
+    for (int rank = 0; rank < r->ranks_count; rank++) {
+        r->positions[rank] = position_from(r, rank, 0);
+    }
     for (int i = 0; i < r->ranks_count * r->stages_count; i++) {
         struct replay_copy *copy = &r->copies[i];
         uint64_t oldest;
         if (copy->stage) {
             copy->stage->ops->versions(copy->stage, &oldest, &copy->version);
+            copy->updates = 0;
+            copy->first = r->first ? copy->version : copy->first;
         }
     }
     for (bool moved = true; moved;) {
@@ -382,7 +513,7 @@ static tryst_status replay_step(struct replay_run *r, double *loss_p)
             }
         }
     }
-    *loss_p = tryst_loss_mean(r->losses, r->microbatches_count);
+    *loss_p = tryst_loss_mean(&r->losses[ring_at(r, 0)], r->microbatches_count);
     return replay_finished(r);
 }
 
@@ -415,7 +546,8 @@ static tryst_status copies_find(struct replay_run *r, int s)
         return TRYST_E_NOMEM;
     }
     int count = tryst_program_replicas(params->program, s, ranks, r->ranks_count);
-    tryst_status status = TRYST_OK;
+    tryst_stage_need need = {.struct_size = sizeof need};
+    tryst_status status = tryst_program_stage_need(params->program, s, &need);
     if (count > 1 && !params->replicas) {
         status =
             refuse(TRYST_E_INVALID,
@@ -431,6 +563,7 @@ static tryst_status copies_find(struct replay_run *r, int s)
         tryst_stage *stage = params->replicas ? params->replicas[at] : params->stages[s];
         status = stage_check(r, stage, s);
         r->copies[at].stage = stage;
+        r->copies[at].delay = need.delay;
     }
     free(ranks);
     return status;
@@ -445,6 +578,55 @@ static tryst_status stages_find(struct replay_run *r)
         status = copies_find(r, s);
     }
     return status;
+}
+
+/* The number of Rs of a micro-batch in each part of the lists. */
+struct replay_again {
+    int own_body, next_body; /* in the body: of this step, of the next step */
+    int prologue, epilogue;
+};
+
+static void again_count(const struct replay_run *r, int rank, struct replay_again *counts)
+{
+    size_t count, body, epilogue;
+    const tryst_action *actions = tryst_program_actions(r->params->program, rank, &count);
+    (void)tryst_program_loop(r->params->program, rank, &body, &epilogue);
+    for (size_t i = 0; i < count; i++) {
+        if (actions[i].kind == TRYST_ACTION_RECOMPUTE) {
+            struct replay_again *here =
+                &counts[recomputed_at(r, &actions[i]) - r->recomputed];
+            bool next = actions[i].microbatch >= r->microbatches_count;
+            here->prologue += i < body;
+            here->epilogue += i >= epilogue;
+            here->own_body += i >= body && i < epilogue && !next;
+            here->next_body += i >= body && i < epilogue && next;
+        }
+    }
+}
+
+/* Mark the micro-batches with two forwards in every step. In a loop the second forward is
+ * in the micro-batch's step, so in the body and in the epilogue; or in the step before,
+ * so in the body and, for the first step, in the prologue. */
+static tryst_status recomputed_find(struct replay_run *r)
+{
+    size_t count = (size_t)r->stages_count * (size_t)r->microbatches_count;
+    struct replay_again *counts = calloc(count, sizeof *counts);
+    bool loops = false;
+    if (!counts) {
+        return TRYST_E_NOMEM;
+    }
+    for (int rank = 0; rank < r->ranks_count; rank++) {
+        size_t body, epilogue;
+        again_count(r, rank, counts);
+        loops = tryst_program_loop(r->params->program, rank, &body, &epilogue) || loops;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct replay_again *of = &counts[i];
+        bool own = of->own_body > 0 && (!loops || of->epilogue > 0);
+        r->recomputed[i] = own || (of->prologue > 0 && of->next_body > 0);
+    }
+    free(counts);
+    return TRYST_OK;
 }
 
 /* Return the first stage of any rank: all are in memory of one kind. */
@@ -473,16 +655,25 @@ static tryst_status replay(const tryst_replay_params *params)
     }
     size_t stages = (size_t)r.stages_count, microbatches = (size_t)r.microbatches_count;
     r.summed = calloc((size_t)r.ranks_count, sizeof(tryst_stage *));
-    r.cells = calloc(stages * microbatches, sizeof(*r.cells));
+    r.cells = calloc(stages * 2 * microbatches, sizeof(*r.cells));
+    r.recomputed = calloc(stages * microbatches, sizeof(*r.recomputed));
     r.positions = calloc((size_t)r.ranks_count, sizeof(*r.positions));
-    r.losses = calloc(microbatches, sizeof(*r.losses));
-    status = r.summed && r.cells && r.positions && r.losses
+    r.losses = calloc(2 * microbatches, sizeof(*r.losses));
+    status = r.summed && r.cells && r.recomputed && r.positions && r.losses
                  ? replay_memory_open(&r.memory, params->ctx, &stage_any(&r)->info)
                  : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
+        status = recomputed_find(&r);
+    }
+    if (status == TRYST_OK) {
         for (uint64_t i = 0; i < params->steps_count && status == TRYST_OK; i++) {
             r.step = params->first_step + i;
+            r.first = i == 0;
+            r.last = i + 1 == params->steps_count;
             status = replay_step(&r, &params->losses[i]);
+            if (status == TRYST_OK && params->progress) {
+                params->progress(params->progress_arg, i + 1);
+            }
         }
         replay_clear_cells(&r);
     } else {
@@ -493,6 +684,7 @@ static tryst_status replay(const tryst_replay_params *params)
     free(r.positions);
     free(r.copies);
     free(r.summed);
+    free(r.recomputed);
     free(r.cells);
     return status;
 }

@@ -223,6 +223,23 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
 
 /* ---- stage ------------------------------------------------------------------------- */
 
+/* Check the params of predicted weights. */
+static tryst_status stage_check_predictions(const tryst_stage_params *p)
+{
+    if (p->slots_count < 0) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a stage: slots_count is %d; use 0 or more",
+                      (int)p->slots_count);
+    }
+    if (!(p->delta_decay >= 0 && p->delta_decay < 1)) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a stage: delta_decay is %g; use a number above 0 and "
+                      "below 1, or 0 to keep no mean change",
+                      p->delta_decay);
+    }
+    return TRYST_OK;
+}
+
 /* Check model, layers and params, and fill in the defaults that all kinds of stage share.
  * The optimiser and the params of device stages stay unresolved. */
 static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
@@ -250,7 +267,7 @@ static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
                       "hold at least one weight version",
                       (int)p->versions_count);
     }
-    return TRYST_OK;
+    return stage_check_predictions(p);
 }
 
 static int stage_is_device(const tryst_stage_params *p)

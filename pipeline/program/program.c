@@ -17,14 +17,16 @@
 
 const char *tryst_action_kind_name(tryst_action_kind kind)
 {
-    static const char *const names[] = {"", "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD"};
+    static const char *const names[TRYST_ACTION_KINDS] = {
+        "", "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD", "R", "PREDICT"};
     size_t index = (size_t)kind;
     return index < sizeof names / sizeof *names ? names[index] : "";
 }
 
-static bool action_has_microbatch(tryst_action_kind kind)
+bool program_kind_has_microbatch(tryst_action_kind kind)
 {
-    return kind >= TRYST_ACTION_FORWARD && kind <= TRYST_ACTION_WEIGHT_GRAD;
+    return (kind >= TRYST_ACTION_FORWARD && kind <= TRYST_ACTION_WEIGHT_GRAD) ||
+           kind == TRYST_ACTION_RECOMPUTE;
 }
 
 const char *tryst_action_format(const tryst_action *action, char *text_p, size_t capacity)
@@ -33,11 +35,17 @@ const char *tryst_action_format(const tryst_action *action, char *text_p, size_t
         return "";
     struct text out = text_begin(text_p, capacity);
     text_add(&out, "%d%s", action->stage, tryst_action_kind_name(action->kind));
-    if (action_has_microbatch(action->kind)) {
+    if (program_kind_has_microbatch(action->kind)) {
         text_add(&out, "%d", action->microbatch);
     }
     if (action->version != (action->kind == TRYST_ACTION_UPDATE ? 1 : 0)) {
         text_add(&out, "v%d", action->version);
+    }
+    if (action->slot != 0) {
+        text_add(&out, "s%d", action->slot);
+    }
+    if (action->kind == TRYST_ACTION_PREDICT) {
+        text_add(&out, "d%da%.17g", action->direction, action->ahead);
     }
     return text_p;
 }
@@ -81,16 +89,22 @@ void tryst_program_close(tryst_program *program)
     free(program);
 }
 
-static bool action_in_range(const tryst_program *program, const tryst_action *action)
+static bool action_in_range(const tryst_program *program, int rank,
+                            const tryst_action *action)
 {
-    if (action->kind < TRYST_ACTION_FORWARD || action->kind > TRYST_ACTION_REDUCE_GRAD ||
-        action->stage < 0 || action->stage >= program->stages_count) {
+    bool in_body = program->lists[rank].part == TRYST_PROGRAM_BODY;
+    if (action->kind < TRYST_ACTION_FORWARD || action->kind >= TRYST_ACTION_KINDS ||
+        action->stage < 0 || action->stage >= program->stages_count ||
+        action->version < -PROGRAM_VERSION_MAX || action->version > PROGRAM_VERSION_MAX ||
+        action->slot < 0 || action->slot > PROGRAM_SLOT_MAX) {
         return false;
     }
-    if (!action_has_microbatch(action->kind)) {
-        return action->microbatch == -1;
+    if (!program_kind_has_microbatch(action->kind)) {
+        bool has_slot = action->kind == TRYST_ACTION_PREDICT;
+        return action->microbatch == -1 && (action->slot == 0 || has_slot);
     }
-    return action->microbatch >= 0 && action->microbatch < program->microbatches_count;
+    return action->microbatch >= 0 &&
+           action->microbatch < (in_body ? 2 : 1) * (int64_t)program->microbatches_count;
 }
 
 tryst_status program_list_add(struct program_list *list, const tryst_action *action)
@@ -114,10 +128,13 @@ static tryst_status refuse_action(const tryst_program *program, int rank,
     return refuse(
         TRYST_E_INVALID,
         "cannot append kind %d, stage %d, micro-batch %d to rank %d: the program has %d "
-        "ranks, %d stages and %d micro-batches, and UPDATE and REDUCE_GRAD have "
-        "micro-batch -1",
+        "ranks, %d stages and %d micro-batches (twice as many in a loop's body), and "
+        "UPDATE, REDUCE_GRAD and PREDICT have micro-batch -1; slot %d is from 0 to %d, "
+        "and "
+        "0 for UPDATE and REDUCE_GRAD",
         (int)action->kind, action->stage, action->microbatch, rank, program->ranks_count,
-        program->stages_count, program->microbatches_count);
+        program->stages_count, program->microbatches_count, action->slot,
+        PROGRAM_SLOT_MAX);
 }
 
 tryst_status tryst_program_append(tryst_program *program, int rank,
@@ -126,7 +143,8 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
     if (!program || !action) {
         return refuse_null("append to the program", program ? "action" : "program");
     }
-    if (rank < 0 || rank >= program->ranks_count || !action_in_range(program, action)) {
+    if (rank < 0 || rank >= program->ranks_count ||
+        !action_in_range(program, rank, action)) {
         return refuse_action(program, rank, action);
     }
     tryst_status status = program_list_add(&program->lists[rank], action);
@@ -136,6 +154,67 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
                                        "action %zu of rank %d",
                                        program->lists[rank].count, rank);
 }
+
+/* ---- loops ------------------------------------------------------------------------- */
+
+tryst_status tryst_program_mark(tryst_program *program, int rank, tryst_program_part part)
+{
+    if (!program) {
+        return refuse_null("mark a part of a program", "program");
+    }
+    bool known = rank >= 0 && rank < program->ranks_count;
+    struct program_list *list = known ? &program->lists[rank] : NULL;
+    if (!known || (int)part != (int)list->part + 1 || part > TRYST_PROGRAM_EPILOGUE) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot begin part %d of rank %d's list: the program has %d ranks, "
+                      "and a list has its body (%d) once, then its epilogue (%d) once",
+                      (int)part, rank, program->ranks_count, TRYST_PROGRAM_BODY,
+                      TRYST_PROGRAM_EPILOGUE);
+    }
+    *(part == TRYST_PROGRAM_BODY ? &list->body : &list->epilogue) = list->count;
+    list->part = part;
+    return TRYST_OK;
+}
+
+bool program_list_parts(const struct program_list *list, size_t *body_p,
+                        size_t *epilogue_p)
+{
+    *body_p = list->part == TRYST_PROGRAM_PROLOGUE ? 0 : list->body;
+    *epilogue_p = list->part == TRYST_PROGRAM_EPILOGUE ? list->epilogue : list->count;
+    return list->part != TRYST_PROGRAM_PROLOGUE;
+}
+
+bool tryst_program_loop(const tryst_program *program, int rank, size_t *body_p,
+                        size_t *epilogue_p)
+{
+    static const struct program_list none;
+    bool known = program && rank >= 0 && rank < program->ranks_count;
+    return program_list_parts(known ? &program->lists[rank] : &none, body_p, epilogue_p);
+}
+
+bool program_is_looped(const tryst_program *program)
+{
+    for (int rank = 0; rank < program->ranks_count; rank++) {
+        if (program->lists[rank].part != TRYST_PROGRAM_PROLOGUE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void tryst_program_rate_set(tryst_program *program, int32_t updates)
+{
+    if (program) {
+        program->rate = updates > 0 ? updates : 0;
+    }
+}
+
+int32_t tryst_program_rate(const tryst_program *program)
+{
+    return program ? program->rate : 0;
+}
+
+/* ---- stages of a rank -------------------------------------------------------------- */
 
 static bool list_has_stage(const struct program_list *list, int stage)
 {
@@ -153,7 +232,8 @@ tryst_status program_append_updates(tryst_program *program, int rank)
         if (!list_has_stage(&program->lists[rank], stage)) {
             continue;
         }
-        const tryst_action update = {TRYST_ACTION_UPDATE, stage, -1, 1};
+        const tryst_action update = {
+            .kind = TRYST_ACTION_UPDATE, .stage = stage, .microbatch = -1, .version = 1};
         tryst_status status = tryst_program_append(program, rank, &update);
         if (status != TRYST_OK) {
             return status;
@@ -203,9 +283,10 @@ int tryst_program_rank_of_microbatch(const tryst_program *program, int stage,
     for (int rank = 0; program && rank < program->ranks_count; rank++) {
         const struct program_list *list = &program->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
-            if (list->actions[i].stage == stage &&
-                list->actions[i].microbatch == microbatch) {
-                return microbatch >= 0 ? rank : -1;
+            const tryst_action *action = &list->actions[i];
+            if (action->stage == stage && microbatch >= 0 && action->microbatch >= 0 &&
+                action->microbatch % program->microbatches_count == microbatch) {
+                return rank;
             }
         }
     }
@@ -257,8 +338,8 @@ tryst_status program_places_open(const tryst_program *program,
             }
             places_p->replicas[action->stage] += seen[action->stage] != rank;
             seen[action->stage] = rank;
-            int *owner =
-                program_owner(program, places_p, action->stage, action->microbatch);
+            int *owner = program_owner(program, places_p, action->stage,
+                                       action->microbatch % program->microbatches_count);
             if (*owner < 0) {
                 *owner = rank;
             }
@@ -278,7 +359,7 @@ void program_places_close(struct program_places *places)
  * program_append_updates would append to the first `first` actions. */
 static bool ends_as_usual(const struct program_list *list, size_t first, int stages_count)
 {
-    const struct program_list before = {list->actions, first, first};
+    const struct program_list before = {.actions = list->actions, .count = first};
     size_t at = first;
     for (int stage = 0; stage < stages_count; stage++) {
         if (!list_has_stage(&before, stage)) {
@@ -295,11 +376,15 @@ static bool ends_as_usual(const struct program_list *list, size_t first, int sta
 
 bool program_is_synchronous(const tryst_program *program)
 {
+    if (program_is_looped(program) || program->rate > 0) {
+        return false;
+    }
     for (int rank = 0; rank < program->ranks_count; rank++) {
         const struct program_list *list = &program->lists[rank];
         size_t first = 0;
         while (first < list->count && list->actions[first].kind != TRYST_ACTION_UPDATE) {
-            if (list->actions[first++].version != 0) {
+            const tryst_action *action = &list->actions[first++];
+            if (action->version != 0 || action->slot != 0) {
                 return false;
             }
         }
@@ -334,8 +419,10 @@ int program_needs(const tryst_program *program, const tryst_action *action,
     case TRYST_ACTION_WEIGHT_GRAD:
         items[count++] = (struct program_item){PROGRAM_GRAD, stage, microbatch};
         break;
-    default: /* UPDATE and REDUCE_GRAD need no item: the order of the list is enough */
+    case TRYST_ACTION_RECOMPUTE:
+        items[count++] = (struct program_item){PROGRAM_OUTPUT, stage, microbatch};
         break;
+    default: /* the others need no item: the order of the list is enough */ break;
     }
     return count;
 }
@@ -343,12 +430,11 @@ int program_needs(const tryst_program *program, const tryst_action *action,
 int program_makes(const tryst_action *action,
                   struct program_item items[PROGRAM_ITEMS_MAX])
 {
-    static const uint8_t made[] = {[TRYST_ACTION_FORWARD] = 1u << PROGRAM_OUTPUT,
-                                   [TRYST_ACTION_BACKWARD] =
-                                       1u << PROGRAM_GRAD | 1u << PROGRAM_WEIGHT_GRAD,
-                                   [TRYST_ACTION_INPUT_GRAD] = 1u << PROGRAM_GRAD,
-                                   [TRYST_ACTION_WEIGHT_GRAD] = 1u << PROGRAM_WEIGHT_GRAD,
-                                   [TRYST_ACTION_REDUCE_GRAD] = 0};
+    static const uint8_t made[TRYST_ACTION_KINDS] = {
+        [TRYST_ACTION_FORWARD] = 1u << PROGRAM_OUTPUT,
+        [TRYST_ACTION_BACKWARD] = 1u << PROGRAM_GRAD | 1u << PROGRAM_WEIGHT_GRAD,
+        [TRYST_ACTION_INPUT_GRAD] = 1u << PROGRAM_GRAD,
+        [TRYST_ACTION_WEIGHT_GRAD] = 1u << PROGRAM_WEIGHT_GRAD};
     int count = 0;
     for (int kind = 0; kind < PROGRAM_ITEM_KINDS; kind++) {
         if (made[action->kind] >> kind & 1) {

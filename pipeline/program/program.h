@@ -10,14 +10,24 @@ struct program_list {
     tryst_action *actions;
     size_t count;
     size_t capacity;
+    /** Where body and epilogue begin; see program_list_parts. Of an unrolled loop, `body`
+     *  is the number of the prologue's actions, and `part` the prologue. */
+    tryst_program_part part; /**< the part that appended actions belong to */
+    size_t body;
+    size_t epilogue;
 };
 
 struct tryst_program {
     int ranks_count;
     int stages_count;
     int microbatches_count;
+    int32_t rate;               /**< see tryst_program_rate_set */
     struct program_list *lists; /**< [ranks] */
 };
+
+/** Limits of an action's numbers, so that sums of some of them fit an int32_t. */
+#define PROGRAM_VERSION_MAX (1 << 30)
+#define PROGRAM_SLOT_MAX    255
 
 /** Data that one action makes and others need: one *item* per kind, stage and
  *  micro-batch. */
@@ -72,6 +82,26 @@ static inline int *program_owner(const tryst_program *program,
     return &places->owners[(size_t)stage * (size_t)program->microbatches_count +
                            (size_t)microbatch];
 }
+
+/** True if `kind` belongs to a micro-batch: F, B, I, W, R. */
+bool program_kind_has_microbatch(tryst_action_kind kind);
+/** True if `kind` reads weights: F, B, I, W, R. */
+static inline bool program_kind_reads(tryst_action_kind kind)
+{
+    return program_kind_has_microbatch(kind);
+}
+/** True if `kind` adds a micro-batch's gradient: B, W. */
+static inline bool program_kind_adds(tryst_action_kind kind)
+{
+    return kind == TRYST_ACTION_BACKWARD || kind == TRYST_ACTION_WEIGHT_GRAD;
+}
+
+/** True if the program is a loop. */
+bool program_is_looped(const tryst_program *program);
+/** Return true if the list has a body's mark, and write where body and epilogue begin;
+ *  without marks 0 and the list's end. */
+bool program_list_parts(const struct program_list *list, size_t *body_p,
+                        size_t *epilogue_p);
 
 /** True if every action reads version 0, and the only UPDATEs of each rank are, at the
  *  end of its list, those that program_append_updates would append. Only then can a file

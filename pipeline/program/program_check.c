@@ -1,41 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that a program can run, and computes how much each rank holds at most.
  *
- * Four passes, each of which relies on the passes before:
+ * A flat program is checked here, a loop in program_check_loop.c. Four passes, each of
+ * which relies on the passes before:
  *   placing   all actions of a micro-batch at a stage are on one rank; no F, B, I or W
  *             of them occurs twice, and B does not occur beside I or W
  *   counting  every stage has every micro-batch's forward and backward
  *   dry run   all ranks walk through their lists, and take an action only when the items
  *             that it needs are made; if no rank can continue before the end, the program
  *             would deadlock
- *   versions  rank by rank: each weight version exists when it is read, and gradients are
- *             followed by an UPDATE, with a REDUCE_GRAD between them if the stage is
- *             replicated; all replicas make the same versions; computes the peaks
+ *   versions  rank by rank: each weight version and slot exists when it is read, R and W
+ *             read what their backward reads, and gradients are followed by an UPDATE,
+ *             with a REDUCE_GRAD between them if the stage is replicated; all replicas
+ *             make the same versions; computes the peaks
  *
  * The dry run lets UPDATE n of a replicated stage wait for REDUCE_GRAD n of all replicas.
  * Their order does not matter, so only their number is kept: no replica is more than one
  * ahead, because each has an UPDATE between two REDUCE_GRADs.
  *
  * The first error ends the check with a sentence, then the grid with the place marked. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
 #include "pipeline/base/text.h"
 #include "program.h"
+#include "program_check.h"
 #include "program_grid.h"
 
 struct check_stage {
-    int first_rank; /* first rank with the stage; -1: none so far */
-    /* on the rank that is checked: UPDATEs so far, gradients since the last UPDATE, and
-     * whether a REDUCE_GRAD followed them */
+    int first_rank;   /* first rank with the stage; -1: none so far */
+    int checked_rank; /* the members below are of this rank; -1: of none so far */
+    /* on that rank: UPDATEs so far, gradients since the last UPDATE,
+     * whether a REDUCE_GRAD followed them, and how often each slot was filled */
     int32_t updates;
     int32_t pending;
     bool reduced;
+    uint32_t fills[PROGRAM_SLOT_MAX + 1];
     int32_t versions;    /* UPDATEs of the first rank with the stage */
     int64_t reduces;     /* REDUCE_GRADs of all ranks */
     int64_t reduces_run; /* those that the dry run has passed */
+};
+
+/* Weights that an action has read: a version, or what the PREDICT number `fill` of a slot
+ * has made. In an unrolled loop a negative version is one of steps before the first, as
+ * the same action reads it in a later step; beside an action of the prologue, which has
+ * one step alone, it is version 0. */
+struct check_weights {
+    bool in_prologue;
+    int32_t version;
+    int32_t slot;
+    uint32_t fill;
+};
+
+/* What the actions of a micro-batch at a stage have read. */
+struct check_cell {
+    bool recomputed;               /* R has run */
+    bool waits;                    /* … and its B or I has not */
+    struct check_weights again;    /* read by R */
+    struct check_weights backward; /* read by B or I */
 };
 
 struct check {
@@ -48,8 +72,16 @@ struct check {
     uint8_t *made;
     size_t *positions;          /* [ranks]: next action of the dry run */
     struct check_stage *stages; /* [stages] */
+    struct check_cell *cells;   /* [stages × micro-batches] */
     tryst_program_peak *peaks;  /* [ranks], or NULL */
 };
+
+static struct check_cell *cell_of(const struct check *state, const tryst_action *action)
+{
+    return &state->cells[(size_t)action->stage *
+                             (size_t)state->program->microbatches_count +
+                         (size_t)action->microbatch];
+}
 
 static tryst_status fail_at(struct check *state, int rank, size_t position)
 {
@@ -310,8 +342,114 @@ static tryst_status check_gradient(struct check *state, int rank, size_t positio
     return TRYST_OK;
 }
 
-static tryst_status check_read(struct check *state, int rank, size_t position,
-                               int32_t *versions_p)
+static tryst_status check_slot(struct check *state, int rank, size_t position)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    if (action->version != 0) {
+        return fail_action(state, rank, position,
+                           " names a version beside slot %d: it can read only one",
+                           action->slot);
+    }
+    return state->stages[action->stage].fills[action->slot] > 0
+               ? TRYST_OK
+               : fail_action(state, rank, position,
+                             " reads slot %d, which no PREDICT has filled before",
+                             action->slot);
+}
+
+static tryst_status check_predict(struct check *state, int rank, size_t position)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    struct check_stage *stage = &state->stages[action->stage];
+    if (action->slot == 0) {
+        return fail_action(state, rank, position, " fills no slot: slots count from %d",
+                           1);
+    }
+    if (!isfinite(action->ahead)) {
+        return fail_action(state, rank, position,
+                           " moves slot %d by a number that is not finite", action->slot);
+    }
+    if (action->direction != TRYST_DIRECTION_STEP &&
+        action->direction != TRYST_DIRECTION_DELTA) {
+        return fail_action(state, rank, position, ": direction %d is not known",
+                           action->direction);
+    }
+    stage->fills[action->slot]++;
+    return TRYST_OK;
+}
+
+static struct check_weights weights_of(const struct check *state, int rank,
+                                       size_t position)
+{
+    const struct program_list *list = &state->program->lists[rank];
+    const tryst_action *action = &list->actions[position];
+    uint32_t fill = state->stages[action->stage].fills[action->slot];
+    return (struct check_weights){
+        position<list->body, action->version, action->slot, action->slot> 0 ? fill : 0};
+}
+
+static bool same_weights(struct check_weights a, struct check_weights b)
+{
+    bool clamped = a.in_prologue || b.in_prologue;
+    int32_t version_a = clamped && a.version < 0 ? 0 : a.version;
+    int32_t version_b = clamped && b.version < 0 ? 0 : b.version;
+    return version_a == version_b && a.slot == b.slot && a.fill == b.fill;
+}
+
+/* Check that R comes once, before its B or I, and that R and W read what the backward
+ * reads. */
+static tryst_status check_companions(struct check *state, int rank, size_t position)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    const struct check_weights weights = weights_of(state, rank, position);
+    struct check_cell *cell = cell_of(state, action);
+    switch (action->kind) {
+    case TRYST_ACTION_RECOMPUTE:
+        if (cell->recomputed) {
+            return fail_action(state, rank, position,
+                               ": micro-batch %d is recomputed twice",
+                               action->microbatch);
+        }
+        cell->again = weights;
+        cell->recomputed = cell->waits = true;
+        return TRYST_OK;
+    case TRYST_ACTION_BACKWARD:
+    case TRYST_ACTION_INPUT_GRAD:
+        if (cell->waits && !same_weights(cell->again, weights)) {
+            return fail_action(state, rank, position,
+                               " reads other weights than the R of micro-batch %d",
+                               action->microbatch);
+        }
+        cell->waits = false;
+        cell->backward = weights;
+        return TRYST_OK;
+    case TRYST_ACTION_WEIGHT_GRAD:
+        return same_weights(cell->backward, weights)
+                   ? TRYST_OK
+                   : fail_action(state, rank, position,
+                                 " reads other weights than the I of micro-batch %d",
+                                 action->microbatch);
+    default: return TRYST_OK;
+    }
+}
+
+/* Check that no R of the rank is left without a backward behind it. */
+static tryst_status check_recomputes(struct check *state, int rank)
+{
+    const struct program_list *list = &state->program->lists[rank];
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->actions[i].kind == TRYST_ACTION_RECOMPUTE &&
+            cell_of(state, &list->actions[i])->waits) {
+            return fail_action(state, rank, i,
+                               " comes behind the backward of micro-batch %d",
+                               list->actions[i].microbatch);
+        }
+    }
+    return TRYST_OK;
+}
+
+static tryst_status check_version(struct check *state, int rank, size_t position,
+                                  int32_t *versions_p)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     int32_t newest = state->stages[action->stage].updates;
@@ -334,6 +472,16 @@ static tryst_status check_read(struct check *state, int rank, size_t position,
     return TRYST_OK;
 }
 
+static tryst_status check_read(struct check *state, int rank, size_t position,
+                               int32_t *versions_p)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    tryst_status status = action->slot > 0
+                              ? check_slot(state, rank, position)
+                              : check_version(state, rank, position, versions_p);
+    return status == TRYST_OK ? check_companions(state, rank, position) : status;
+}
+
 static tryst_status check_held(struct check *state, int rank, size_t position,
                                int32_t held)
 {
@@ -351,6 +499,7 @@ static tryst_status check_versions_of(struct check *state, int rank, size_t posi
     switch (state->program->lists[rank].actions[position].kind) {
     case TRYST_ACTION_UPDATE: return check_update(state, rank, position);
     case TRYST_ACTION_REDUCE_GRAD: return check_reduce(state, rank, position);
+    case TRYST_ACTION_PREDICT: return check_predict(state, rank, position);
     default: return check_read(state, rank, position, versions_p);
     }
 }
@@ -368,8 +517,7 @@ static tryst_status check_actions(struct check *state, int rank)
             peak.activations = held > peak.activations ? held : peak.activations;
             status = check_held(state, rank, i, held);
         }
-        if (status == TRYST_OK && (action->kind == TRYST_ACTION_BACKWARD ||
-                                   action->kind == TRYST_ACTION_WEIGHT_GRAD)) {
+        if (status == TRYST_OK && program_kind_adds(action->kind)) {
             held--;
             status = check_gradient(state, rank, i);
         }
@@ -408,10 +556,17 @@ static tryst_status check_rank(struct check *state, int rank)
     const struct program_list *list = &state->program->lists[rank];
     for (size_t i = 0; i < list->count; i++) {
         struct check_stage *stage = &state->stages[list->actions[i].stage];
-        stage->updates = stage->pending = 0;
-        stage->reduced = false;
+        if (stage->checked_rank != rank) {
+            stage->checked_rank = rank;
+            stage->updates = stage->pending = 0;
+            stage->reduced = false;
+            memset(stage->fills, 0, sizeof stage->fills);
+        }
     }
     tryst_status status = check_actions(state, rank);
+    if (status == TRYST_OK) {
+        status = check_recomputes(state, rank);
+    }
     for (size_t i = 0; i < list->count && status == TRYST_OK; i++) {
         status = check_end(state, rank, list->actions[i].stage);
     }
@@ -436,9 +591,10 @@ static void check_close(struct check *state)
     free(state->made);
     free(state->positions);
     free(state->stages);
+    free(state->cells);
 }
 
-static tryst_status check_open(struct check *state)
+static tryst_status check_open(struct check *state, const char *words)
 {
     size_t stages = (size_t)state->program->stages_count;
     state->room = malloc(TRYST_PIPELINE_TEXT_MAX);
@@ -446,40 +602,31 @@ static tryst_status check_open(struct check *state)
     state->positions =
         calloc((size_t)state->program->ranks_count, sizeof *state->positions);
     state->stages = calloc(stages, sizeof *state->stages);
+    state->cells =
+        calloc(stages * (size_t)state->program->microbatches_count, sizeof *state->cells);
     if (program_places_open(state->program, &state->places) != TRYST_OK || !state->room ||
-        !state->made || !state->positions || !state->stages) {
-        check_close(state);
+        !state->made || !state->positions || !state->stages || !state->cells) {
         return refuse(
             TRYST_E_NOMEM,
             "cannot check the program: out of memory for %d stages by %d micro-batches",
             state->program->stages_count, state->program->microbatches_count);
     }
     state->out = text_begin(state->room, TRYST_PIPELINE_TEXT_MAX);
-    text_add(&state->out, "cannot run the program: ");
+    text_add(&state->out, "cannot run the program: %s", words);
     for (size_t stage = 0; stage < stages; stage++) {
-        state->stages[stage].first_rank = -1;
+        state->stages[stage].first_rank = state->stages[stage].checked_rank = -1;
     }
     return TRYST_OK;
 }
 
-tryst_status tryst_program_check(const tryst_program *program,
-                                 const tryst_check_params *params,
-                                 tryst_program_peak *peaks)
+tryst_status program_check_flat(const tryst_program *program,
+                                const tryst_check_params *params,
+                                tryst_program_peak *peaks, const char *words)
 {
     static tryst_status (*const passes[])(struct check *) = {
         check_placing, check_counting, check_dry_run, check_versions};
-    struct check state = {.program = program, .peaks = peaks};
-    if (!program) {
-        return refuse_null("check a program", "program");
-    }
-    tryst_status status =
-        params_read(&state.params, sizeof state.params, params, "tryst_check_params");
-    if (status == TRYST_OK) {
-        status = check_open(&state);
-    }
-    if (status != TRYST_OK) {
-        return status;
-    }
+    struct check state = {.program = program, .params = *params, .peaks = peaks};
+    tryst_status status = check_open(&state, words);
     for (size_t i = 0; i < sizeof passes / sizeof *passes && status == TRYST_OK; i++) {
         status = passes[i](&state);
     }

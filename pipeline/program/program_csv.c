@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes programs as CSV files, in the compute-only form of
- * torch.distributed.pipelining: one row per rank, one cell per time slot, empty cells
- * idle.
+/* Reads and writes programs as CSV files, in the form of torch.distributed.pipelining:
+ * one row per rank, one cell per time slot, empty cells idle.
  *
  *   0F0,0F1,,0B0,0B1
  *   ,1F0,1B0,1F1,1B1
  *
- * A cell may be a pair, "(0F2;0B1)OVERLAP_F_B": its actions in their order. Two things
- * that the form lacks are written only where needed: "0UPDATE" cells, and a version
- * behind an action ("0F2v1").
+ * PyTorch's compute_only and compute_comms files load as they are. A pair,
+ * "(0F2;0B1)OVERLAP_F_B", is its two actions in their order. Communication (SEND_F,
+ * RECV_B, …), its waits and sharding (UNSHARD, RESHARD) are dropped: transfers follow
+ * from the data that actions need.
+ *
+ * REDUCE_GRAD is kept where several ranks have actions of its stage, and dropped where
+ * one rank alone has them (program_loaded.c).
+ *
+ * What PyTorch's form lacks is written only where needed: "0UPDATE" cells, a version
+ * ("0F2v1"), a slot ("0F2s1"), "0R2", "0PREDICTs1d0a1.5", the marks of a loop ("BODY"
+ * and "EPILOGUE", cells of their own before the first action of that part), and
+ * "RATE10", the first cell of row 0.
  *
  * The one idea: a row is a rank's list, and the numbers of ranks, stages and
- * micro-batches grow with the cells that are read. So they are checked only at the file's
+ * micro-batches follow from the lists. So they are counted and checked at the file's
  * end. */
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +30,8 @@
 #include "pipeline/base/file.h"
 #include "pipeline/base/refuse.h"
 #include "program.h"
-
-/* Limit of a number in a cell. */
-#define CELL_NUMBER_MAX 999999
+#include "program_cell.h"
+#include "program_loaded.h"
 
 /* Limit of a file: about ten million actions. A larger file is not a schedule, or is a
  * stream without an end. */
@@ -34,140 +42,38 @@ struct csv {
     tryst_program *program; /* the actions read so far */
     int rows_count;
     size_t actions_count;
-    size_t updates_count;
-    size_t microbatch_actions_count; /* neither UPDATE nor REDUCE_GRAD */
 };
 
-/* ---- one cell ---------------------------------------------------------------------- */
+/* ---- locale ------------------------------------------------------------------------ */
 
-/* Read digits at *cursor_p and move *cursor_p past them. False if there is no digit, or
- * the number is above CELL_NUMBER_MAX. */
-static bool read_number(const char **cursor_p, int32_t *number_p)
+/* The C locale, while a file is read or written: in that of the host program the decimal
+ * point may be a comma. */
+struct plain_locale {
+    locale_t plain;
+    locale_t before;
+};
+
+static struct plain_locale plain_locale_begin(void)
 {
-    const char *cursor = *cursor_p;
-    int32_t number = 0;
-    if (*cursor < '0' || *cursor > '9') {
-        return false;
-    }
-    for (; *cursor >= '0' && *cursor <= '9'; cursor++) {
-        number = number * 10 + (*cursor - '0');
-        if (number > CELL_NUMBER_MAX) {
-            return false;
-        }
-    }
-    *cursor_p = cursor;
-    *number_p = number;
-    return true;
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return (struct plain_locale){plain, uselocale(plain)};
 }
 
-static bool take(const char **cursor_p, const char *word)
+static void plain_locale_end(struct plain_locale *locale)
 {
-    size_t bytes = strlen(word);
-    if (strncmp(*cursor_p, word, bytes) != 0) {
-        return false;
+    uselocale(locale->before);
+    if (locale->plain) {
+        freelocale(locale->plain);
     }
-    *cursor_p += bytes;
-    return true;
-}
-
-/* Return the reason why `cursor` cannot be read if it begins with a word of PyTorch's
- * that is not supported here; otherwise NULL. */
-static const char *refusal(const char *cursor)
-{
-    static const char *const communication[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
-    for (size_t i = 0; i < sizeof communication / sizeof *communication; i++) {
-        if (strncmp(cursor, communication[i], strlen(communication[i])) == 0) {
-            return "is communication: transfers follow from the data that actions need, "
-                   "so save "
-                   "the schedule in the compute_only form";
-        }
-    }
-    if (strncmp(cursor, "UNSHARD", 7) == 0 || strncmp(cursor, "RESHARD", 7) == 0) {
-        return "is sharding, which this engine lacks: save the schedule in the "
-               "compute_only form";
-    }
-    return NULL;
-}
-
-static bool read_kind(const char **cursor_p, tryst_action_kind *kind_p)
-{
-    static const tryst_action_kind kinds[] = {
-        TRYST_ACTION_UPDATE,     TRYST_ACTION_FORWARD,     TRYST_ACTION_BACKWARD,
-        TRYST_ACTION_INPUT_GRAD, TRYST_ACTION_WEIGHT_GRAD, TRYST_ACTION_REDUCE_GRAD};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (take(cursor_p, tryst_action_kind_name(kinds[i]))) {
-            *kind_p = kinds[i];
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Read an action; return NULL, or the reason why `cell_text` is not an action. */
-static const char *read_action(const char *cell_text, tryst_action *action)
-{
-    const char *cursor = cell_text;
-    if (!read_number(&cursor, &action->stage)) {
-        return "does not begin with a stage number, as \"2F0\" does";
-    }
-    const char *reason = refusal(cursor);
-    if (reason) {
-        return reason;
-    }
-    if (!read_kind(&cursor, &action->kind)) {
-        return "has no known action: F, B, I, W, UPDATE or REDUCE_GRAD follows the stage";
-    }
-    action->microbatch = -1;
-    action->version = action->kind == TRYST_ACTION_UPDATE ? 1 : 0;
-    if (action->kind < TRYST_ACTION_UPDATE &&
-        !read_number(&cursor, &action->microbatch)) {
-        return "has no micro-batch number behind the action, as \"2F0\" has";
-    }
-    if (take(&cursor, "v")) {
-        int32_t sign = take(&cursor, "-") ? -1 : 1;
-        if (!read_number(&cursor, &action->version)) {
-            return "has no version number behind \"v\"";
-        }
-        action->version *= sign;
-    }
-    return *cursor ? "has something behind its last number" : NULL;
 }
 
 /* ---- loading ----------------------------------------------------------------------- */
 
-static tryst_status add_ranks(tryst_program *program, int ranks_count)
+/* Return the list of a row, NULL if out of memory. */
+static struct program_list *list_of(struct csv *file, int row)
 {
-    while (program->ranks_count < ranks_count) {
-        size_t count = (size_t)program->ranks_count + 1;
-        struct program_list *lists = realloc(program->lists, count * sizeof *lists);
-        if (!lists) {
-            return TRYST_E_NOMEM;
-        }
-        lists[program->ranks_count++] = (struct program_list){0};
-        program->lists = lists;
-    }
-    return TRYST_OK;
-}
-
-/* Add one action. Actions of a row beyond CELL_NUMBER_MAX are only counted: check_size
- * refuses such a file. */
-static tryst_status add_action(struct csv *file, int row, const tryst_action *action)
-{
-    tryst_program *program = file->program;
-    if (action->stage >= program->stages_count) {
-        program->stages_count = action->stage + 1;
-    }
-    if (action->microbatch >= program->microbatches_count) {
-        program->microbatches_count = action->microbatch + 1;
-    }
-    file->actions_count++;
-    file->updates_count += action->kind == TRYST_ACTION_UPDATE;
-    file->microbatch_actions_count += action->microbatch >= 0;
-    if (row > CELL_NUMBER_MAX) {
-        return TRYST_OK;
-    }
-    tryst_status status = add_ranks(program, row + 1);
-    return status == TRYST_OK ? program_list_add(&program->lists[row], action) : status;
+    tryst_status status = program_loaded_add_ranks(file->program, row + 1);
+    return status == TRYST_OK ? &file->program->lists[row] : NULL;
 }
 
 /* Strip blanks and enclosing pairs of quotes, in place. */
@@ -197,13 +103,60 @@ static tryst_status refuse_cell(const struct csv *file, int row, int column,
                   row + 1, row, column + 1, content, reason);
 }
 
-static tryst_status load_action(struct csv *file, int row, int column,
+/* Begin the body or the epilogue of a row's list; NULL, or the reason why it cannot. */
+static const char *begin_part(struct program_list *list, tryst_program_part part)
+{
+    if ((int)part != (int)list->part + 1) {
+        return "has another place: a row has one BODY, and behind it one EPILOGUE";
+    }
+    *(part == TRYST_PROGRAM_BODY ? &list->body : &list->epilogue) = list->count;
+    list->part = part;
+    return NULL;
+}
+
+static const char *set_rate(tryst_program *program, const struct program_list *list,
+                            int32_t rate)
+{
+    if (list != program->lists || list->count > 0 || program->rate > 0 ||
+        list->part != TRYST_PROGRAM_PROLOGUE) {
+        return "has another place: a rate is the first cell of row 1";
+    }
+    program->rate = rate;
+    return NULL;
+}
+
+static tryst_status load_cell(struct csv *file, int row, int column, const char *content)
+{
+    struct program_cell cell;
+    const char *reason = program_cell_read(content, &cell);
+    /* check_size refuses a file with more rows */
+    bool kept = row < PROGRAM_CELL_NUMBER_MAX && cell.kind != PROGRAM_CELL_DROPPED;
+    struct program_list *list = !reason && kept ? list_of(file, row) : NULL;
+    if (!reason && kept && !list) {
+        return TRYST_E_NOMEM;
+    }
+    if (list && cell.kind == PROGRAM_CELL_ACTION) {
+        file->actions_count++;
+        return program_list_add(list, &cell.action);
+    }
+    if (list && cell.kind == PROGRAM_CELL_RATE) {
+        reason = set_rate(file->program, list, cell.rate);
+    } else if (list) {
+        reason =
+            begin_part(list, cell.kind == PROGRAM_CELL_BODY ? TRYST_PROGRAM_BODY
+                                                            : TRYST_PROGRAM_EPILOGUE);
+    }
+    return reason ? refuse_cell(file, row, column, content, reason) : TRYST_OK;
+}
+
+/* Load one action of a pair. */
+static tryst_status load_member(struct csv *file, int row, int column,
                                 const char *content)
 {
-    tryst_action action;
-    const char *reason = read_action(content, &action);
-    return reason ? refuse_cell(file, row, column, content, reason)
-                  : add_action(file, row, &action);
+    return *content >= '0' && *content <= '9'
+               ? load_cell(file, row, column, content)
+               : refuse_cell(file, row, column, content,
+                             "does not begin with a stage number, as \"2F0\" does");
 }
 
 /* Load a pair, "(1F1;0B0)OVERLAP_F_B", as the actions between the parentheses, in their
@@ -224,7 +177,7 @@ static tryst_status load_pair(struct csv *file, int row, int column, char *conte
         if (semicolon) {
             *semicolon = '\0';
         }
-        status = load_action(file, row, column, trim(part));
+        status = load_member(file, row, column, trim(part));
         part = semicolon ? semicolon + 1 : NULL;
     }
     return status;
@@ -237,7 +190,7 @@ static tryst_status load_field(struct csv *file, int row, int column, char *fiel
         return TRYST_OK;
     }
     return *content == '(' ? load_pair(file, row, column, content)
-                           : load_action(file, row, column, content);
+                           : load_cell(file, row, column, content);
 }
 
 static tryst_status load_row(struct csv *file, char *line)
@@ -318,61 +271,19 @@ static tryst_status load_rows(struct csv *file, FILE *stream)
     return status;
 }
 
-/* Refuse a file without actions or micro-batches, with too many rows, or with fewer
- * actions than forwards are needed: one for each stage and micro-batch. */
-static tryst_status check_size(struct csv *file)
-{
-    const tryst_program *program = file->program;
-    uint64_t forwards =
-        (uint64_t)program->stages_count * (uint64_t)program->microbatches_count;
-    if (file->actions_count == 0) {
-        return refuse(TRYST_E_PROGRAM, "cannot load %s: no actions", file->path);
-    }
-    if (program->microbatches_count == 0) {
-        return refuse(TRYST_E_PROGRAM,
-                      "cannot load %s: no micro-batch: there are only UPDATEs and "
-                      "REDUCE_GRADs",
-                      file->path);
-    }
-    if (forwards < (uint64_t)file->rows_count || file->rows_count > CELL_NUMBER_MAX) {
-        return refuse(TRYST_E_PROGRAM,
-                      "cannot load %s: %d rows (ranks), but stages only to %d and "
-                      "micro-batches to %d; every rank needs a micro-batch at a stage "
-                      "(%d ranks at most)",
-                      file->path, file->rows_count, program->stages_count - 1,
-                      program->microbatches_count - 1, CELL_NUMBER_MAX);
-    }
-    if (forwards > file->microbatch_actions_count) {
-        return refuse(
-            TRYST_E_PROGRAM,
-            "cannot load %s: it names stage %d and micro-batch %d, so it needs at least "
-            "%llu "
-            "forwards, but has %zu actions with a micro-batch",
-            file->path, program->stages_count - 1, program->microbatches_count - 1,
-            (unsigned long long)forwards, file->microbatch_actions_count);
-    }
-    return TRYST_OK;
-}
-
 tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
 {
     FILE *stream = file_open(path, "re");
     if (!stream) {
         return refuse(TRYST_E_IO, "cannot load %s: %s", path, strerror(errno));
     }
+    struct plain_locale locale = plain_locale_begin();
     struct csv file = {.path = path, .program = calloc(1, sizeof *file.program)};
     tryst_status status = file.program ? load_rows(&file, stream) : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
-        status = check_size(&file);
+        status = program_loaded_complete(file.program, path, file.rows_count);
     }
-    if (status == TRYST_OK) { /* the last rows may be empty */
-        status = add_ranks(file.program, file.rows_count);
-    }
-    for (int rank = 0; status == TRYST_OK && file.updates_count == 0 &&
-                       rank < file.program->ranks_count;
-         rank++) {
-        status = program_append_updates(file.program, rank);
-    }
+    plain_locale_end(&locale);
     if (status == TRYST_E_NOMEM) {
         (void)refuse(status, "cannot load %s: out of memory for %zu actions", path,
                      file.actions_count);
@@ -388,18 +299,42 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
 
 /* ---- saving ------------------------------------------------------------------------ */
 
-static void save_row(FILE *stream, const struct program_list *list, bool synchronous)
+static void save_cell(FILE *stream, const char **separator, const char *text)
+{
+    fprintf(stream, "%s%s", *separator, text);
+    *separator = ",";
+}
+
+/* Write the marks that are before action `i`. */
+static void save_marks(FILE *stream, const char **separator,
+                       const struct program_list *list, size_t i)
+{
+    if (list->part != TRYST_PROGRAM_PROLOGUE && list->body == i) {
+        save_cell(stream, separator, "BODY");
+    }
+    if (list->part == TRYST_PROGRAM_EPILOGUE && list->epilogue == i) {
+        save_cell(stream, separator, "EPILOGUE");
+    }
+}
+
+/* Write a row; `rate`, unless it is 0, before its actions. */
+static void save_row(FILE *stream, const struct program_list *list, bool synchronous,
+                     int32_t rate)
 {
     const char *separator = "";
-    for (size_t i = 0; i < list->count; i++) {
-        char action[40];
-        if (synchronous && list->actions[i].kind == TRYST_ACTION_UPDATE) {
-            continue;
-        }
-        fprintf(stream, "%s%s", separator,
-                tryst_action_format(&list->actions[i], action, sizeof action));
-        separator = ",";
+    char text[PROGRAM_CELL_TEXT_MAX];
+    if (rate > 0) {
+        snprintf(text, sizeof text, "RATE%d", rate);
+        save_cell(stream, &separator, text);
     }
+    for (size_t i = 0; i < list->count; i++) {
+        save_marks(stream, &separator, list, i);
+        if (!synchronous || list->actions[i].kind != TRYST_ACTION_UPDATE) {
+            save_cell(stream, &separator,
+                      tryst_action_format(&list->actions[i], text, sizeof text));
+        }
+    }
+    save_marks(stream, &separator, list, list->count);
     fputs("\r\n", stream);
 }
 
@@ -413,9 +348,12 @@ tryst_status tryst_program_save_csv(const tryst_program *program, const char *pa
     if (!stream) {
         return refuse(TRYST_E_IO, "cannot save %s: %s", path, strerror(errno));
     }
+    struct plain_locale locale = plain_locale_begin();
     for (int rank = 0; rank < program->ranks_count; rank++) {
-        save_row(stream, &program->lists[rank], synchronous);
+        save_row(stream, &program->lists[rank], synchronous,
+                 rank == 0 ? program->rate : 0);
     }
+    plain_locale_end(&locale);
     bool failed = ferror(stream) != 0;
     if (fclose(stream) != 0 || failed) {
         return refuse(TRYST_E_IO, "cannot save %s: %s", path, strerror(errno));

@@ -20,12 +20,6 @@ struct replication {
     bool *ends; /* [actions of a list]: a REDUCE_GRAD follows the action */
 };
 
-static bool adds_gradient(const tryst_action *action)
-{
-    return action->kind == TRYST_ACTION_BACKWARD ||
-           action->kind == TRYST_ACTION_WEIGHT_GRAD;
-}
-
 /* Mark the actions of a list that a REDUCE_GRAD follows. */
 static void ends_find(struct replication *self, const struct program_list *list)
 {
@@ -36,14 +30,38 @@ static void ends_find(struct replication *self, const struct program_list *list)
     for (size_t i = 0; i < list->count && self->replicas_count > 1; i++) {
         const tryst_action *action = &list->actions[i];
         size_t *last = &self->last_backward[action->stage];
-        if (adds_gradient(action)) {
+        if (program_kind_adds(action->kind)) {
             *last = i + 1;
         } else if (action->kind == TRYST_ACTION_UPDATE && *last > 0) {
             self->ends[*last - 1] = true;
         }
-        if (action->kind >= TRYST_ACTION_UPDATE) {
+        if (action->kind == TRYST_ACTION_UPDATE ||
+            action->kind == TRYST_ACTION_REDUCE_GRAD) {
             *last = 0;
         }
+    }
+}
+
+/* Return the number in the replicated program of a replica's micro-batch, which in a
+ * loop's body may be one of the next step. */
+static int32_t microbatch_of(const struct replication *self, int replica,
+                             int32_t microbatch)
+{
+    int count = self->from->microbatches_count;
+    return microbatch % count + replica * count +
+           microbatch / count * self->to->microbatches_count;
+}
+
+/* Begin at `to` the parts of a loop that begin at action `i` of `list`. */
+static void marks_copy(const struct program_list *list, size_t i, struct program_list *to)
+{
+    if (list->part >= TRYST_PROGRAM_BODY && i == list->body) {
+        to->part = TRYST_PROGRAM_BODY;
+        to->body = to->count;
+    }
+    if (list->part == TRYST_PROGRAM_EPILOGUE && i == list->epilogue) {
+        to->part = TRYST_PROGRAM_EPILOGUE;
+        to->epilogue = to->count;
     }
 }
 
@@ -54,15 +72,19 @@ static tryst_status list_copy(const struct replication *self, int rank, int repl
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < list->count && status == TRYST_OK; i++) {
         tryst_action action = list->actions[i];
+        marks_copy(list, i, to);
         if (action.microbatch >= 0) {
-            action.microbatch += replica * self->from->microbatches_count;
+            action.microbatch = microbatch_of(self, replica, action.microbatch);
         }
         status = program_list_add(to, &action);
         if (status == TRYST_OK && self->ends[i]) {
-            const tryst_action reduce = {TRYST_ACTION_REDUCE_GRAD, action.stage, -1, 0};
+            const tryst_action reduce = {.kind = TRYST_ACTION_REDUCE_GRAD,
+                                         .stage = action.stage,
+                                         .microbatch = -1};
             status = program_list_add(to, &reduce);
         }
     }
+    marks_copy(list, list->count, to);
     return status;
 }
 
@@ -125,6 +147,7 @@ tryst_status tryst_program_replicate(const tryst_program *program, int replicas_
         return refuse(status, "cannot replicate a program: out of memory for %d replicas",
                       replicas_count);
     }
+    self.to->rate = program->rate;
     *replicated_p = self.to;
     return TRYST_OK;
 }

@@ -57,6 +57,8 @@ static double action_cost(const struct simulation *state, const tryst_action *ac
     case TRYST_ACTION_INPUT_GRAD: return costs->input_grad_s;
     case TRYST_ACTION_WEIGHT_GRAD: return costs->weight_grad_s;
     case TRYST_ACTION_UPDATE: return costs->update_s;
+    case TRYST_ACTION_RECOMPUTE: return costs->forward_s;
+    case TRYST_ACTION_PREDICT: return costs->predict_s;
     default: return 0;
     }
 }
@@ -381,6 +383,11 @@ static tryst_status params_check(const tryst_program *program,
     if (!params->costs) {
         return refuse(TRYST_E_INVALID, "cannot simulate the program: costs is NULL");
     }
+    if (program_is_looped(program)) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot simulate the program: it is a loop; give what "
+                      "tryst_program_unroll makes of it");
+    }
     if (params->link_latency_s < 0 || params->cores_count < 0) {
         return refuse(
             TRYST_E_INVALID,
@@ -392,7 +399,7 @@ static tryst_status params_check(const tryst_program *program,
         const tryst_action_costs *costs = &params->costs[stage];
         if (!(costs->forward_s >= 0 && costs->backward_s >= 0 &&
               costs->input_grad_s >= 0 && costs->weight_grad_s >= 0 &&
-              costs->update_s >= 0 &&
+              costs->update_s >= 0 && costs->predict_s >= 0 &&
               (!params->reduce_grad_s || params->reduce_grad_s[stage] >= 0))) {
             return refuse(TRYST_E_INVALID,
                           "cannot simulate the program: a cost of stage %d "

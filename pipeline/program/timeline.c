@@ -35,7 +35,7 @@ enum {
     SMALL_DIGIT_WIDTH = 5
 };
 
-#define SPAN_KINDS (TRYST_SPAN_REDUCE_GRAD + 1)
+#define SPAN_KINDS (TRYST_SPAN_PREDICT + 1)
 
 #define TICKS_WANTED 8
 /* Limit of the time that is drawn before the window, as a fraction of the window. */
@@ -66,6 +66,8 @@ static const struct span_style styles[SPAN_KINDS] = {
     [TRYST_SPAN_SEND] = {"send", "#c2405a"},
     [TRYST_SPAN_RECEIVE] = {"receive", "#4b5563"},
     [TRYST_SPAN_REDUCE_GRAD] = {"all-reduce", "#0d9488"},
+    [TRYST_SPAN_RECOMPUTE] = {"recompute", "#8ab4e8"},
+    [TRYST_SPAN_PREDICT] = {"predict", "#b08fd8"},
 };
 
 static void add_escaped(FILE *out, const char *words)

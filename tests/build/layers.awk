@@ -46,6 +46,7 @@ BEGIN {
     topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw topology"
     may["pipeline/base"] = ""
     may["pipeline/program"] = "pipeline/base"
+    may["pipeline/schedules"] = "pipeline/base"
     may["pipeline/engine"] = "pipeline/base pipeline/program"
     may["pipeline/device"] = "pipeline/base"
     may["pipeline/device/reference"] = "pipeline/base pipeline/device"
@@ -60,7 +61,7 @@ BEGIN {
     may["tools/topo"] = "tools tools/launch"
     may["tools/live"] = "tools"
     may["tools/info"] = "tools tools/live"
-    pipeline = "pipeline/base pipeline/program pipeline/engine pipeline/host"
+    pipeline = "pipeline/base pipeline/program pipeline/schedules pipeline/engine pipeline/host"
     pipeline = pipeline " pipeline/device pipeline/device/reference pipeline/device/cuda pipeline/model"
     # A unit test reads its layer, and everything that its layer reads; a fuzzer any layer
     # up to rendezvous.

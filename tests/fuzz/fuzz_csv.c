@@ -21,9 +21,20 @@ static void file_open(struct file *file)
     snprintf(file->path, sizeof file->path, "/proc/self/fd/%d", file->fd);
 }
 
+static void marks_compare(const tryst_program *a, const tryst_program *b, int rank)
+{
+    size_t a_body, a_epilogue, b_body, b_epilogue;
+    FUZZ_CHECK(tryst_program_loop(a, rank, &a_body, &a_epilogue) ==
+               tryst_program_loop(b, rank, &b_body, &b_epilogue));
+    FUZZ_CHECK(a_body == b_body && a_epilogue == b_epilogue);
+}
+
 static void programs_compare(const tryst_program *a, const tryst_program *b)
 {
     FUZZ_CHECK(tryst_program_ranks(a) == tryst_program_ranks(b));
+    FUZZ_CHECK(tryst_program_stages(a) == tryst_program_stages(b));
+    FUZZ_CHECK(tryst_program_microbatches(a) == tryst_program_microbatches(b));
+    FUZZ_CHECK(tryst_program_rate(a) == tryst_program_rate(b));
     for (int rank = 0; rank < tryst_program_ranks(a); rank++) {
         size_t a_count, b_count;
         const tryst_action *ours = tryst_program_actions(a, rank, &a_count);
@@ -33,7 +44,11 @@ static void programs_compare(const tryst_program *a, const tryst_program *b)
             FUZZ_CHECK(ours[i].kind == theirs[i].kind &&
                        ours[i].stage == theirs[i].stage &&
                        ours[i].microbatch == theirs[i].microbatch &&
-                       ours[i].version == theirs[i].version);
+                       ours[i].version == theirs[i].version &&
+                       ours[i].slot == theirs[i].slot &&
+                       ours[i].direction == theirs[i].direction &&
+                       ours[i].ahead == theirs[i].ahead);
+        marks_compare(a, b, rank);
     }
 }
 

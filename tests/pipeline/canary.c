@@ -7,7 +7,9 @@
 #include <time.h>
 #include <tryst/sized.h>
 
-enum { DATA = 1, TARGET, OUTPUT, GRAD, SAVED, KEPT };
+/* SAVED_FIRST: saved by a forward with an R behind it, and never read. UNREAD: the output
+ * of an R. */
+enum { DATA = 1, TARGET, OUTPUT, GRAD, SAVED, KEPT, SAVED_FIRST, UNREAD };
 
 #define DATA_BYTES  24
 #define SAVED_BYTES 1000
@@ -20,6 +22,15 @@ static uint32_t pattern(int what, int stage, int microbatch, uint64_t step)
     mixed ^= mixed >> 29;
     mixed *= 0xbf58476d1ce4e5b9ull;
     return (uint32_t)(mixed >> 32);
+}
+
+/* Return the pattern of a micro-batch of this step or, from the number of a step's
+ * micro-batches on, of the next. */
+static uint32_t pattern_of(const struct canary *self, int what, int stage, int microbatch)
+{
+    int count = tryst_program_microbatches(self->program);
+    return pattern(what, stage, microbatch % count,
+                   self->step + (uint64_t)(microbatch / count));
 }
 
 static void fill(void *data, size_t bytes, uint32_t value)
@@ -49,24 +60,65 @@ static void complain(struct canary *self, const char *what)
     }
 }
 
-/* Take the next action of the program for this stage; it must be of `kind`. */
-static tryst_action take_action(struct canary *self, tryst_action_kind kind)
+/* Return the first position from `position` on that the step runs: the first step begins
+ * with the prologue; the last has the epilogue in the body's place. */
+static size_t position_from(const struct canary *self, size_t position)
+{
+    size_t count = 0, body = 0, epilogue = 0;
+    int rank = tryst_program_rank_of(self->program, self->stage);
+    (void)tryst_program_actions(self->program, rank, &count);
+    if (!tryst_program_loop(self->program, rank, &body, &epilogue)) {
+        return position;
+    }
+    if (self->last) {
+        return position >= body && position < epilogue ? epilogue : position;
+    }
+    return position >= epilogue ? count : position;
+}
+
+/* Take the next action of the program for this stage; it must be of `kind`, or of
+ * `other`. */
+static tryst_action take_either(struct canary *self, tryst_action_kind kind,
+                                tryst_action_kind other)
 {
     size_t count = 0;
     int rank = tryst_program_rank_of(self->program, self->stage);
     const tryst_action *actions = tryst_program_actions(self->program, rank, &count);
+    self->next = position_from(self, self->next);
     while (self->next < count && actions[self->next].stage != self->stage) {
-        self->next++;
+        self->next = position_from(self, self->next + 1);
     }
     if (self->next == count) {
-        complain(self, "an action after the program's end");
+        complain(self, "an action after the step's end");
         return (tryst_action){0};
     }
     const tryst_action action = actions[self->next++];
-    if (action.kind != kind) {
+    if (action.kind != kind && action.kind != other) {
         complain(self, "not the action that the program has next");
     }
     return action;
+}
+
+static tryst_action take_action(struct canary *self, tryst_action_kind kind)
+{
+    return take_either(self, kind, kind);
+}
+
+/* True if the program runs the forward of a micro-batch twice. */
+static bool is_recomputed(const struct canary *self, int microbatch)
+{
+    size_t count = 0;
+    int rank = tryst_program_rank_of(self->program, self->stage);
+    const tryst_action *actions = tryst_program_actions(self->program, rank, &count);
+    int each = tryst_program_microbatches(self->program);
+    for (size_t i = 0; i < count; i++) {
+        if (actions[i].kind == TRYST_ACTION_RECOMPUTE &&
+            actions[i].stage == self->stage &&
+            actions[i].microbatch % each == microbatch % each) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void canary_end(struct canary *self)
@@ -74,11 +126,23 @@ void canary_end(struct canary *self)
     size_t count = 0;
     int rank = tryst_program_rank_of(self->program, self->stage);
     const tryst_action *actions = tryst_program_actions(self->program, rank, &count);
-    for (size_t i = self->next; i < count; i++) {
+    for (size_t i = position_from(self, self->next); i < count;
+         i = position_from(self, i + 1)) {
         if (actions[i].stage == self->stage) {
             complain(self, "the step has ended before all of its actions");
             return;
         }
+    }
+}
+
+/* Record a call for the test. */
+static void record(struct canary *self, const tryst_action *action,
+                   struct canary_call call)
+{
+    call.kind = action->kind;
+    call.microbatch = action->microbatch;
+    if (self->calls_count < CANARY_CALLS_MAX) {
+        self->calls[self->calls_count++] = call;
     }
 }
 
@@ -96,7 +160,7 @@ static void check(struct canary *self, const void *data, size_t bytes, int what,
                   int stage, int microbatch, const char *name)
 {
     if (bytes > 0 &&
-        (!data || !holds(data, bytes, pattern(what, stage, microbatch, self->step)))) {
+        (!data || !holds(data, bytes, pattern_of(self, what, stage, microbatch)))) {
         complain(self, name);
     }
 }
@@ -124,26 +188,38 @@ static void check_input(struct canary *self, const tryst_stage_work *work, int m
 static void check_version(struct canary *self, const tryst_stage_work *work,
                           const tryst_action *action)
 {
-    if (work->version != self->version + (uint64_t)(int64_t)action->version) {
+    int64_t version = (int64_t)self->version + action->version;
+    if (version < (int64_t)self->first) {
+        version = (int64_t)self->first;
+    }
+    record(self, action,
+           (struct canary_call){.version = work->version, .slot = work->slot});
+    if (work->version != (uint64_t)version) {
         complain(self, "wrong weight version");
+    }
+    if (work->slot != action->slot) {
+        complain(self, "wrong slot");
     }
 }
 
 static tryst_status forward(tryst_stage *base, const tryst_stage_work *work)
 {
     struct canary *self = (struct canary *)base;
-    const tryst_action action = take_action(self, TRYST_ACTION_FORWARD);
+    const tryst_action action =
+        take_either(self, TRYST_ACTION_FORWARD, TRYST_ACTION_RECOMPUTE);
     int microbatch = action.microbatch;
+    bool again = action.kind == TRYST_ACTION_RECOMPUTE;
+    int saves = !again && is_recomputed(self, microbatch) ? SAVED_FIRST : SAVED;
     check_version(self, work, &action);
     check_input(self, work, microbatch);
     work_a_while(self);
     check_input(self, work, microbatch);
-    fill(work->saved, SAVED_BYTES, pattern(SAVED, self->stage, microbatch, self->step));
+    fill(work->saved, SAVED_BYTES, pattern_of(self, saves, self->stage, microbatch));
     if (base->info.is_last) {
-        *(double *)work->output = microbatch + (double)self->step;
+        *(double *)work->output = again ? -1e9 : microbatch + (double)self->step;
     } else {
         fill(work->output, boundary_bytes(self),
-             pattern(OUTPUT, self->stage, microbatch, self->step));
+             pattern_of(self, again ? UNREAD : OUTPUT, self->stage, microbatch));
     }
     return TRYST_OK;
 }
@@ -168,7 +244,7 @@ static void backward_any(struct canary *self, const tryst_stage_work *work,
     check_backward(self, work, action->microbatch);
     if (!self->base.info.is_first) {
         fill(work->grad_input, self->base.info.input_count * 4,
-             pattern(GRAD, self->stage, action->microbatch, self->step));
+             pattern_of(self, GRAD, self->stage, action->microbatch));
     }
 }
 
@@ -186,8 +262,7 @@ static tryst_status backward_input(tryst_stage *base, const tryst_stage_work *wo
     struct canary *self = (struct canary *)base;
     const tryst_action action = take_action(self, TRYST_ACTION_INPUT_GRAD);
     backward_any(self, work, &action);
-    fill(work->kept, KEPT_BYTES,
-         pattern(KEPT, self->stage, action.microbatch, self->step));
+    fill(work->kept, KEPT_BYTES, pattern_of(self, KEPT, self->stage, action.microbatch));
     return TRYST_OK;
 }
 
@@ -205,16 +280,28 @@ static tryst_status backward_weight(tryst_stage *base, const tryst_stage_work *w
     return TRYST_OK;
 }
 
-static tryst_status update(tryst_stage *base, int32_t microbatches, void *done)
+static tryst_status update(tryst_stage *base, const tryst_stage_update *params)
 {
-    (void)done;
     struct canary *self = (struct canary *)base;
-    take_action(self, TRYST_ACTION_UPDATE);
-    if (microbatches != self->added_count) {
+    const tryst_action action = take_action(self, TRYST_ACTION_UPDATE);
+    record(self, &action,
+           (struct canary_call){.version = self->newest, .rate = params->rate});
+    if (params->microbatches != self->added_count) {
         complain(self, "wrong number of gradients in update");
     }
     self->added_count = 0;
     self->newest++;
+    return TRYST_OK;
+}
+
+static tryst_status predict(tryst_stage *base, const tryst_stage_prediction *prediction)
+{
+    struct canary *self = (struct canary *)base;
+    const tryst_action action = take_action(self, TRYST_ACTION_PREDICT);
+    record(self, &action,
+           (struct canary_call){.slot = prediction->slot,
+                                .direction = prediction->direction,
+                                .ahead = prediction->ahead});
     return TRYST_OK;
 }
 
@@ -258,9 +345,12 @@ void canary_init(struct canary *self, const tryst_program *program, int stage,
                                         .versions = versions,
                                         .parameter_visit = parameter_visit,
                                         .cost = cost,
-                                        .close = close_nothing};
+                                        .close = close_nothing,
+                                        .predict = predict};
     bool first = stage == 0;
     bool last = stage == tryst_program_stages(program) - 1;
+    tryst_stage_need need = {.struct_size = sizeof need, .versions_count = 1};
+    (void)tryst_program_stage_need(program, stage, &need);
     *self =
         (struct canary){.program = program, .stage = stage, .random = (uint64_t)stage};
     self->base.ops = &ops;
@@ -275,15 +365,22 @@ void canary_init(struct canary *self, const tryst_program *program, int stage,
                            .target_count = last ? DATA_BYTES : 0,
                            .saved_bytes = SAVED_BYTES,
                            .kept_bytes = KEPT_BYTES,
-                           .versions_count = 1,
+                           .versions_count = need.versions_count,
+                           .slots_count = need.slots_count,
+                           .keeps_delta = need.delta,
                            .split_backward = 1};
 }
 
 void canary_begin(struct canary *self, uint64_t step)
 {
-    self->next = 0;
+    size_t body = 0, epilogue = 0;
+    int rank = tryst_program_rank_of(self->program, self->stage);
+    (void)tryst_program_loop(self->program, rank, &body, &epilogue);
+    self->next = self->begun ? body : 0;
     self->step = step;
     self->version = self->newest;
+    self->first = self->begun ? self->first : self->newest;
+    self->begun = true;
 }
 
 tryst_status canary_feed(void *arg, uint64_t step, int32_t microbatch, void *input,

@@ -8,14 +8,32 @@
 
 #include <tryst/pipeline.h>
 
+enum { CANARY_CALLS_MAX = 256 };
+
+/** What one call of a canary got. */
+struct canary_call {
+    tryst_action_kind kind;
+    int microbatch;
+    uint64_t version; /**< UPDATE: the newest before it; PREDICT: 0 */
+    int32_t slot;
+    int32_t direction; /**< of a PREDICT, as `ahead` */
+    double ahead;
+    double rate; /**< of an UPDATE */
+};
+
 struct canary {
     tryst_stage base;
     const tryst_program *program;
     int stage;
     size_t next;      /**< position in the rank's list */
+    bool last;        /**< set by the test before the last step of a loop */
     uint64_t step;    /**< set by the test before each step */
     uint64_t newest;  /**< weight version */
     uint64_t version; /**< `newest` when the step began */
+    uint64_t first;   /**< `newest` when the first step began */
+    bool begun;       /**< canary_begin was called; clear it for another engine */
+    struct canary_call calls[CANARY_CALLS_MAX]; /**< the first calls, in order */
+    size_t calls_count;
     int added_count;
     uint64_t delay_max_ns; /**< maximum of a random delay of each action */
     uint64_t random;

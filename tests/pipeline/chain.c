@@ -169,9 +169,10 @@ void chain_backward(struct chain *c, int microbatch, uint64_t version,
 void chain_update(struct chain *c)
 {
     for (int s = 0; s < c->stages_count; s++) {
-        assert_int_equal(
-            c->stages[s]->ops->update(c->stages[s], c->microbatches_count, NULL),
-            TRYST_OK);
+        assert_int_equal(c->stages[s]->ops->update(
+                             c->stages[s], UPDATE(.microbatches = c->microbatches_count,
+                                                  .rate = c->rate)),
+                         TRYST_OK);
     }
 }
 

@@ -5,7 +5,7 @@
 #ifndef TRYST_TESTS_PIPELINE_CHAIN_H
 #define TRYST_TESTS_PIPELINE_CHAIN_H
 
-#include <tryst/stage.h>
+#include "stage_update.h"
 
 enum { CHAIN_STAGES_MAX = 8 };
 
@@ -17,6 +17,7 @@ struct chain {
     tryst_stage_work *works; /**< [microbatches_count][stages_count] */
     uint8_t *tokens;         /**< [microbatches_count][microbatch_size · (seq + 1)] */
     double *losses;          /**< [microbatches_count] */
+    double rate;             /**< of chain_update [0: 1] */
 };
 
 enum chain_backward_kind { CHAIN_WHOLE, CHAIN_SPLIT };

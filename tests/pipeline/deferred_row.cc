@@ -66,6 +66,9 @@ template <> struct held<const device_attention *> : held_copy<device_attention> 
 template <> struct held<const device_update *> : held_copy<device_update> {
     using held_copy::held_copy;
 };
+template <> struct held<const device_prediction *> : held_copy<device_prediction> {
+    using held_copy::held_copy;
+};
 
 template <typename... A, typename... H>
 static void push(const device_lane *lane, void (*operation)(const device_lane *, A...),
@@ -201,6 +204,7 @@ extern "C" const device_kernels *deferred_row(int with, uint64_t seed)
     DEFER(cross_entropy_backward);
     DEFER(loss_mean);
     DEFER(update);
+    DEFER(predict);
     DEFER(round);
 #undef DEFER
     return &row;

@@ -14,16 +14,19 @@ struct call {
     struct canary *self;
     tryst_status (*run)(tryst_stage *stage, const tryst_stage_work *work);
     tryst_stage_work work;
-    int32_t microbatches; /* of an update */
+    tryst_status (*predict)(tryst_stage *stage, const tryst_stage_prediction *prediction);
+    tryst_stage_update update;
+    tryst_stage_prediction prediction;
 };
 
 static void run_call(void *arg)
 {
     struct call *self = arg;
-    tryst_status status =
-        self->run
-            ? self->run(&self->self->base, &self->work)
-            : self->self->host_ops->update(&self->self->base, self->microbatches, NULL);
+    tryst_stage *stage = &self->self->base;
+    tryst_status status = self->run ? self->run(stage, &self->work)
+                          : self->predict
+                              ? self->predict(stage, &self->prediction)
+                              : self->self->host_ops->update(stage, &self->update);
     if (status != TRYST_OK) {
         self->self->errors_count++;
     }
@@ -70,14 +73,27 @@ static tryst_status backward_weight(tryst_stage *stage, const tryst_stage_work *
     return queue(stage, work, ((struct canary *)stage)->host_ops->backward_weight);
 }
 
-static tryst_status update(tryst_stage *stage, int32_t microbatches, void *done)
+static tryst_status update(tryst_stage *stage, const tryst_stage_update *params)
 {
     struct canary *self = (struct canary *)stage;
     struct call *made = calloc(1, sizeof *made);
-    *made = (struct call){.self = self, .microbatches = microbatches};
+    *made = (struct call){.self = self, .update = *params};
     fake_device_call(self->stream, run_call, made);
-    if (done) {
-        tryst_event_record(NULL, self->stream, done);
+    if (params->done) {
+        tryst_event_record(NULL, self->stream, params->done);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status predict(tryst_stage *stage, const tryst_stage_prediction *prediction)
+{
+    struct canary *self = (struct canary *)stage;
+    struct call *made = calloc(1, sizeof *made);
+    *made = (struct call){
+        .self = self, .predict = self->host_ops->predict, .prediction = *prediction};
+    fake_device_call(self->stream, run_call, made);
+    if (prediction->done) {
+        tryst_event_record(NULL, self->stream, prediction->done);
     }
     return TRYST_OK;
 }
@@ -96,7 +112,8 @@ void device_canary_init(struct canary *self)
                                         .backward_input = backward_input,
                                         .backward_weight = backward_weight,
                                         .update = update,
-                                        .versions = versions};
+                                        .versions = versions,
+                                        .predict = predict};
     self->host_ops = self->base.ops;
     self->base.ops = &ops;
     self->base.info.memory = TRYST_MEMORY_CUDA;

@@ -9,4 +9,5 @@
 #include "pipeline/device/cuda/embedding.cu"
 #include "pipeline/device/cuda/gelu.cu"
 #include "pipeline/device/cuda/norm.cu"
+#include "pipeline/device/cuda/predict.cu"
 #include "pipeline/device/cuda/update.cu"

@@ -45,6 +45,7 @@ const struct device_kernels *emulated_row(void)
     row.cross_entropy_backward = cuda_cross_entropy_backward;
     row.loss_mean = cuda_loss_mean;
     row.update = cuda_update;
+    row.predict = cuda_predict;
     row.round = cuda_round;
     return &row;
 }

@@ -89,7 +89,8 @@ struct fake_world {
     tryst_ctx *ctxs;
     tryst_group *groups;
     bool *killed;
-    tryst_op *ops; /* newest first */
+    uint64_t *newest; /* [ranks]: 1 + the newest id of a step; 0: none */
+    tryst_op *ops;    /* newest first */
     int live_count;
     uint64_t memory_bytes_left;
     struct {
@@ -134,6 +135,7 @@ struct fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t dela
         .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
         .groups = calloc((size_t)ranks_count, sizeof *world->groups),
         .killed = calloc((size_t)ranks_count, sizeof *world->killed),
+        .newest = calloc((size_t)ranks_count, sizeof *world->newest),
         .receives = calloc((size_t)ranks_count, sizeof *world->receives)};
     pthread_mutex_init(&world->lock, NULL);
     for (int rank = 0; rank < ranks_count; rank++) {
@@ -155,6 +157,7 @@ int fake_world_close(struct fake_world *world)
     free(world->ctxs);
     free(world->groups);
     free(world->killed);
+    free(world->newest);
     free(world->receives);
     free(world);
     return left;
@@ -657,6 +660,12 @@ tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_te
 
 tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p)
 {
+    uint64_t *newest =
+        &group->world->newest[group->rank]; /* of this rank's thread alone */
+    if (id < *newest) {
+        return TRYST_E_INVALID;
+    }
+    *newest = id + 1;
     tryst_step *step = calloc(1, sizeof *step);
     *step = (tryst_step){group->world, group->rank, id};
     count_live(group->world, 1);
@@ -669,7 +678,8 @@ tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char 
     struct fake_world *world = step->world;
     (void)status;
     pthread_mutex_lock(&world->lock);
-    if (!has_aborted(world, step->rank, step->id) && world->aborts_count < 256) {
+    if (!world->killed[step->rank] && !has_aborted(world, step->rank, step->id) &&
+        world->aborts_count < 256) {
         world->aborts[world->aborts_count].rank = step->rank;
         world->aborts[world->aborts_count].step = step->id;
         snprintf(world->aborts[world->aborts_count].text, sizeof world->aborts->text,

@@ -5,7 +5,7 @@
  * The contract is implemented as loosely as allowed: bytes are copied at the last moment
  * (when the receiver polls its completed operation), and a send completes only after
  * that. So an engine that touches a buffer too early trains on wrong bytes, and a test
- * detects them. */
+ * detects them. Ids of steps must rise. */
 #ifndef TRYST_TESTS_PIPELINE_FAKE_TRYST_H
 #define TRYST_TESTS_PIPELINE_FAKE_TRYST_H
 
@@ -25,7 +25,7 @@ tryst_group *fake_group(struct fake_world *world, int rank);
 void fake_memory(struct fake_world *world, uint64_t bytes);
 
 /** Stop all transfers to and from `rank`: operations of other ranks with it fail with
- *  TRYST_E_PEER. */
+ *  TRYST_E_PEER. Its aborts reach no other rank. */
 void fake_kill(struct fake_world *world, int rank);
 
 /** True if `rank` itself has aborted the step. */

@@ -537,37 +537,99 @@ static int update_describe(const int32_t *s, struct operand *o)
     return 6;
 }
 
-static void update_run(const struct kernel_run *r, bool adam)
+static struct device_update update_of(const struct kernel_run *r, bool adam)
 {
-    const struct device_update u = {.adam = adam,
-                                    .count = (uint64_t)r->shape[0],
-                                    .scale = 0.25,
-                                    .lr = 0.1,
-                                    .momentum = 0.9,
-                                    .rate = 0.01,
-                                    .root = 3.0,
-                                    .beta1 = 0.9,
-                                    .beta1_rest = 1 - 0.9,
-                                    .beta2 = 0.999,
-                                    .beta2_rest = 1 - 0.999,
-                                    .epsilon = 1e-8,
-                                    .from = r->at[0],
-                                    .to = r->at[1],
-                                    .rounded = r->at[2],
-                                    .gradients = r->at[3],
-                                    .first = r->at[4],
-                                    .second = r->at[5]};
-    r->kernels->update(r->lane, &u);
+    return (struct device_update){.adam = adam,
+                                  .count = (uint64_t)r->shape[0],
+                                  .scale = 0.25,
+                                  .lr = 0.1,
+                                  .momentum = 0.9,
+                                  .rate = 0.01,
+                                  .root = 3.0,
+                                  .beta1 = 0.9,
+                                  .beta1_rest = 1 - 0.9,
+                                  .beta2 = 0.999,
+                                  .beta2_rest = 1 - 0.999,
+                                  .epsilon = 1e-8,
+                                  .from = r->at[0],
+                                  .to = r->at[1],
+                                  .rounded = r->at[2],
+                                  .gradients = r->at[3],
+                                  .first = r->at[4],
+                                  .second = r->at[5]};
 }
 
 static void update_run_adam(const struct kernel_run *r)
 {
-    update_run(r, true);
+    const struct device_update u = update_of(r, true);
+    r->kernels->update(r->lane, &u);
 }
 
 static void update_run_sgd(const struct kernel_run *r)
 {
-    update_run(r, false);
+    const struct device_update u = update_of(r, false);
+    r->kernels->update(r->lane, &u);
+}
+
+/* weights, delta, rounded, gradients, first, second (not negative) */
+static int delta_describe(const int32_t *s, struct operand *o)
+{
+    int count = update_describe(s, o);
+    o[0].is_output = true;
+    return count;
+}
+
+/* Update in place, with large steps and the mean change. */
+static void delta_run(const struct kernel_run *r, bool adam)
+{
+    struct device_update u = update_of(r, adam);
+    u.lr = 1;
+    u.rate = 1;
+    u.to = r->at[0];
+    u.decay = 0.6;
+    u.decay_rest = 1 - 0.6;
+    u.delta = r->at[1];
+    r->kernels->update(r->lane, &u);
+}
+
+static void delta_run_adam(const struct kernel_run *r)
+{
+    delta_run(r, true);
+}
+
+static void delta_run_sgd(const struct kernel_run *r)
+{
+    delta_run(r, false);
+}
+
+/* from, first, second (not negative), to: along `first`, back, and along Adam's step */
+static int predict_describe(const int32_t *s, struct operand *o)
+{
+    uint64_t count = (uint64_t)s[0];
+    for (int i = 0; i < 6; i++) {
+        o[i] = (struct operand){i < 3 ? OPERAND_WIDE : OPERAND_T, i > 2, count,
+                                i == 2 ? 0 : 1};
+    }
+    return 6;
+}
+
+static void predict_run(const struct kernel_run *r)
+{
+    struct device_prediction p = {.count = (uint64_t)r->shape[0],
+                                  .scale = 2.5,
+                                  .root = 3.0,
+                                  .epsilon = 0.125,
+                                  .from = r->at[0],
+                                  .first = r->at[1],
+                                  .to = r->at[3]};
+    r->kernels->predict(r->lane, &p);
+    p.scale = -0.75;
+    p.to = r->at[4];
+    r->kernels->predict(r->lane, &p);
+    p.adam = true;
+    p.second = r->at[2];
+    p.to = r->at[5];
+    r->kernels->predict(r->lane, &p);
 }
 
 /* ---- the table --------------------------------------------------------------------- */
@@ -606,5 +668,10 @@ const struct kernel_case kernel_cases[] = {
      .large = {25165824}},
     {"adam", update_describe, update_run_adam, SHAPES(array_shapes), .large = {25000000}},
     {"sgd", update_describe, update_run_sgd, SHAPES(array_shapes), .large = {25000000}},
+    {"adam_delta", delta_describe, delta_run_adam, SHAPES(array_shapes),
+     .large = {25000000}},
+    {"sgd_delta", delta_describe, delta_run_sgd, SHAPES(array_shapes),
+     .large = {25000000}},
+    {"predict", predict_describe, predict_run, SHAPES(array_shapes), .large = {25000000}},
 };
 const int kernel_cases_count = COUNT_OF(kernel_cases);

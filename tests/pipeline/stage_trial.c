@@ -9,6 +9,7 @@
 #include "pipeline/device/device_finish.h"
 #include "pipeline/device/device_stage.h"
 #include "pipeline/device/reference/number.h"
+#include "stage_update.h"
 #include "support/unit.h"
 
 /* The buffers of one micro-batch. */
@@ -81,6 +82,7 @@ static void trial_feed(struct trial *t, int step)
         }
         trial_copy(t, t->of[m].tokens, tokens, count);
         t->of[m].work.version = (uint64_t)step;
+        t->of[m].work.slot = t->with->predicts ? 1 : 0;
     }
     free(tokens);
 }
@@ -148,20 +150,33 @@ static int trial_wait(void *arg, const tryst_parameter *p)
     return 1;
 }
 
+/* Predict into the slot that the works read. */
+static void trial_predict(struct trial *t, double ahead)
+{
+    if (t->with->predicts) {
+        assert_int_equal(
+            t->stage->ops->predict(t->stage, PREDICTION(.slot = 1, .ahead = ahead)),
+            TRYST_OK);
+    }
+}
+
 /* Run forward and backward of all micro-batches; then update, except in the last step. */
 static void trial_step(struct trial *t, int step, struct stage_trial_result *result)
 {
     bool is_last = step == STAGE_TRIAL_STEPS - 1;
     trial_feed(t, step);
+    trial_predict(t, 1.5);
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
         assert_int_equal(t->stage->ops->forward(t->stage, &t->of[m].work), TRYST_OK);
     }
     trial_backward(t);
+    trial_predict(t, -40); /* the backward above reads the old weights of the slot */
     if (is_last) {
         assert_int_equal(t->stage->ops->parameter_visit(t->stage, trial_gather, result),
                          0);
     } else {
-        assert_int_equal(t->stage->ops->update(t->stage, STAGE_TRIAL_MICROBATCHES, NULL),
+        assert_int_equal(t->stage->ops->update(
+                             t->stage, UPDATE(.microbatches = STAGE_TRIAL_MICROBATCHES)),
                          TRYST_OK);
         assert_int_equal(t->stage->ops->parameter_visit(t->stage, trial_wait, NULL), 1);
     }
@@ -182,7 +197,8 @@ struct stage_trial_result stage_trial_run(const struct stage_trial *with)
                                        .optimizer = &optimizer,
                                        .memory = with->kernels->memory,
                                        .precision = with->precision,
-                                       .recompute = with->recompute};
+                                       .recompute = with->recompute,
+                                       .slots_count = 1};
     t.model.struct_size = sizeof(t.model);
     assert_int_equal(tryst_model_resolve(&with->model, &t.model), TRYST_OK);
     const tryst_layers all = {0, t.model.layers};

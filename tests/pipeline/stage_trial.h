@@ -19,6 +19,9 @@ struct stage_trial {
     tryst_model model; /**< zero fields mean the defaults */
     bool recompute;
     enum stage_trial_backward backward;
+    /** Read the weights of a slot, and predict into the slot again after each step's
+     *  backward. */
+    bool predicts;
 };
 
 struct stage_trial_result {

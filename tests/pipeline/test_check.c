@@ -20,6 +20,7 @@
 #include <tryst/weights.h>
 
 #include "fake_tryst.h"
+#include "loops.h"
 
 enum { STEPS = 4, FAULT_STEP = 1, RANKS_MAX = 4 };
 
@@ -62,6 +63,7 @@ struct run {
     tryst_data *data;
     tryst_stage *stages[RANKS_MAX]; /* one per rank */
     tryst_engine_fault fault;
+    int each; /* micro-batches of a step where one run has all steps; 0: as the program */
     double losses[STEPS];
     float *weights;
 };
@@ -78,6 +80,10 @@ static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *inp
                          uint8_t *target)
 {
     struct run *r = arg;
+    if (r->each > 0) {
+        step += (uint64_t)(microbatch / r->each);
+        microbatch %= r->each;
+    }
     return tryst_data_windows(r->data, step, (uint64_t)microbatch, model.microbatch_size,
                               input, target);
 }
@@ -103,7 +109,9 @@ static void *rank_main(void *arg)
     self->status = tryst_engine_open(&params, &engine);
     for (uint64_t step = 0; step < STEPS && self->status == TRYST_OK; step++) {
         double loss;
-        self->status = tryst_engine_step(engine, step, &loss);
+        bool ends = step + 1 == STEPS && program_loops(owner->program);
+        self->status = ends ? tryst_engine_step_last(engine, step, &loss)
+                            : tryst_engine_step(engine, step, &loss);
         if (self->rank == last) {
             owner->losses[step] = loss;
         }
@@ -116,16 +124,19 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
-/* Keep two versions, because a stale read needs one more than the schedule does. */
+/* Keep at least two versions, because a stale read needs one more than the schedule
+ * does. */
 static void run_open(struct run *r, const tryst_program *program)
 {
     int stages = tryst_program_stages(program);
-    const tryst_stage_params params = {.struct_size = sizeof(params),
-                                       .versions_count = 2};
+    tryst_stage_params params = {.struct_size = sizeof(params)};
     *r = (struct run){.program = program};
     assert_int_equal(tryst_data_open(data_path, model.seq, seed, &r->data), TRYST_OK);
     for (int s = 0; s < stages; s++) {
         tryst_layers layers;
+        tryst_stage_need need = {.struct_size = sizeof need};
+        assert_int_equal(tryst_program_stage_need(program, s, &need), TRYST_OK);
+        params.versions_count = need.versions_count > 2 ? need.versions_count : 2;
         assert_int_equal(tryst_model_split(&model, stages, s, &layers), TRYST_OK);
         assert_int_equal(tryst_stage_open(&model, layers, &params, &r->stages[s]),
                          TRYST_OK);
@@ -173,14 +184,14 @@ static void run_engine(struct run *r, uint64_t delay_max_ns)
     run_gather(r);
 }
 
-static void run_replayed(struct run *r)
+static void run_replayed(struct run *r, uint64_t steps_count)
 {
     const tryst_replay_params params = {.struct_size = sizeof(params),
                                         .program = r->program,
                                         .stages = r->stages,
                                         .feed = feed,
                                         .feed_arg = r,
-                                        .steps_count = STEPS,
+                                        .steps_count = steps_count,
                                         .losses = r->losses};
     if (tryst_replay(&params) != TRYST_OK) {
         fail_msg("%s", tryst_last_error());
@@ -198,7 +209,7 @@ static bool check(const tryst_program *program, tryst_engine_fault fault, char *
     run_open(&replayed, program);
     trained.fault = fault;
     run_engine(&trained, 100000);
-    run_replayed(&replayed);
+    run_replayed(&replayed, STEPS);
     const tryst_replay_result a = {sizeof a, trained.losses, trained.weights};
     const tryst_replay_result b = {sizeof b, replayed.losses, replayed.weights};
     bool equal = tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
@@ -214,11 +225,17 @@ static bool check(const tryst_program *program, tryst_engine_fault fault, char *
 
 static tryst_program *generate(const char *schedule, int ranks, int microbatches)
 {
+    const tryst_schedule_params params = {.struct_size = sizeof params,
+                                          .ranks_count = ranks,
+                                          .microbatches_count = microbatches};
     tryst_program *program = NULL;
-    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, &program),
-                     TRYST_OK);
+    assert_int_equal(tryst_program_generate(schedule, &params, &program), TRYST_OK);
     return program;
 }
+
+/* The schedules that add the gradients in the order of the micro-batches. */
+static const char *const schedules[] = {"naive", "gpipe", "1f1b"};
+enum { SCHEDULES = 3 };
 
 /* For each number of micro-batches the digest is the same, whatever the schedule and the
  * ranks. */
@@ -227,9 +244,9 @@ static void test_equal(void **state)
     static const int microbatches[] = {2, 3, 6};
     for (int i = 0; i < 3; i++) {
         char expected[TRYST_DIGEST_TEXT_BYTES] = "", text[256];
-        for (int s = 0; tryst_program_schedule_name(s); s++) {
+        for (int s = 0; s < SCHEDULES; s++) {
             for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
-                const char *schedule = tryst_program_schedule_name(s);
+                const char *schedule = schedules[s];
                 char digest[TRYST_DIGEST_TEXT_BYTES];
                 tryst_program *program = generate(schedule, ranks, microbatches[i]);
                 if (!check(program, TRYST_ENGINE_FAULT_NONE, text, sizeof(text),
@@ -247,6 +264,62 @@ static void test_equal(void **state)
     }
 }
 
+/* Replay all steps of a loop as one step of a flat program; its weights must be those of
+ * `replayed`. */
+static void check_unrolled(const struct run *replayed, const char *name)
+{
+    tryst_program *flat = NULL;
+    struct run all;
+    assert_int_equal(tryst_program_unroll(replayed->program, STEPS, &flat), TRYST_OK);
+    run_open(&all, flat);
+    all.each = tryst_program_microbatches(replayed->program);
+    run_replayed(&all, 1);
+    uint64_t bytes = tryst_model_weights_count(&model) * sizeof(float);
+    if (memcmp(all.weights, replayed->weights, bytes) != 0) {
+        fail_msg("%s: the flat program's weights are others", name);
+    }
+    run_close(&all);
+    tryst_program_close(flat);
+}
+
+/* A loop in the engine, in the replay, and unrolled. */
+static void check_loop(const tryst_program *program, const char *name)
+{
+    char text[256];
+    struct run trained, replayed;
+    run_open(&trained, program);
+    run_open(&replayed, program);
+    run_engine(&trained, 100000);
+    run_replayed(&replayed, STEPS);
+    const tryst_replay_result a = {sizeof a, trained.losses, trained.weights};
+    const tryst_replay_result b = {sizeof b, replayed.losses, replayed.weights};
+    if (!tryst_replay_equal(&model, 0, STEPS, &a, &b, text, sizeof text)) {
+        fail_msg("%s: %s", name, text);
+    }
+    check_unrolled(&replayed, name);
+    run_close(&replayed);
+    run_close(&trained);
+}
+
+static void test_loops(void **state)
+{
+    for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
+        for (int m = 3; m <= 4; m++) {
+            tryst_program *pipedream = loop_pipedream(ranks, m);
+            tryst_program *twice = loop_2bw(ranks, m);
+            check_loop(pipedream, "pipedream");
+            check_loop(twice, "2bw");
+            twice = program_recomputed(twice, 1);
+            check_loop(twice, "2bw, forwards twice");
+            tryst_program_close(twice);
+            twice = program_recomputed_body(loop_pipedream(ranks, m));
+            check_loop(twice, "pipedream, an R in the body alone");
+            tryst_program_close(twice);
+            tryst_program_close(pipedream);
+        }
+    }
+}
+
 /* Swapped activations and stale weights are detected in the same step, a dropped gradient
  * one step later. */
 static void test_faults(void **state)
@@ -257,18 +330,17 @@ static void test_faults(void **state)
     } faults[] = {{TRYST_ENGINE_FAULT_SWAP, "step 1 is the first with another loss"},
                   {TRYST_ENGINE_FAULT_STALE, "step 1 is the first with another loss"},
                   {TRYST_ENGINE_FAULT_DROP, "step 2 is the first with another loss"}};
-    for (int s = 0; tryst_program_schedule_name(s); s++) {
+    for (int s = 0; s < SCHEDULES; s++) {
         for (int i = 0; i < 3; i++) {
             char text[256];
-            bool is_naive = strcmp(tryst_program_schedule_name(s), "naive") == 0;
+            bool is_naive = strcmp(schedules[s], "naive") == 0;
             if (is_naive && faults[i].fault == TRYST_ENGINE_FAULT_SWAP) {
                 continue; /* only one micro-batch is in flight: no other to swap with */
             }
-            tryst_program *program = generate(tryst_program_schedule_name(s), 3, 4);
+            tryst_program *program = generate(schedules[s], 3, 4);
             assert_false(check(program, faults[i].fault, text, sizeof(text), NULL));
             if (!strstr(text, faults[i].words)) {
-                fail_msg("%s, fault %d: %s", tryst_program_schedule_name(s),
-                         (int)faults[i].fault, text);
+                fail_msg("%s, fault %d: %s", schedules[s], (int)faults[i].fault, text);
             }
             tryst_program_close(program);
         }
@@ -280,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_loops),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

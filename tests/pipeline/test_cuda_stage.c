@@ -18,6 +18,7 @@
 
 #include "pipeline/device/device_module.h"
 #include "pipeline/device/device_stage.h"
+#include "stage_update.h"
 #include "support/child.h"
 #include "support/fake_cuda/fake_cuda.h"
 #include "support/unit.h"
@@ -129,8 +130,8 @@ static int parameter_skip(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* Run forward, both halves of backward on their lanes, an update, and read the
- * weights. */
+/* Run forward, both halves of backward on their lanes, an update, a prediction, and read
+ * the weights. */
 static tryst_status training_step(struct training *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
@@ -142,7 +143,10 @@ static tryst_status training_step(struct training *t)
         status = ops->backward_weight(t->stage, &t->work);
     }
     if (status == TRYST_OK) {
-        status = ops->update(t->stage, 1, NULL);
+        status = ops->update(t->stage, UPDATE(.microbatches = 1));
+    }
+    if (status == TRYST_OK) {
+        status = ops->predict(t->stage, PREDICTION(.slot = 1, .ahead = 2));
     }
     return status == TRYST_OK
                ? (tryst_status)ops->parameter_visit(t->stage, parameter_skip, NULL)
@@ -164,7 +168,9 @@ static tryst_status stage_open(struct training *t)
                                        .versions_count = 1,
                                        .optimizer = &optimizer,
                                        .memory = TRYST_MEMORY_CUDA,
-                                       .precision = TRYST_PRECISION_BF16};
+                                       .precision = TRYST_PRECISION_BF16,
+                                       .slots_count = 1,
+                                       .delta_decay = 0.5};
     tryst_model resolved = {.struct_size = sizeof(resolved)};
     assert_int_equal(tryst_model_resolve(&model, &resolved), TRYST_OK);
     const tryst_layers all = {0, resolved.layers};

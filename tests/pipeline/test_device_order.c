@@ -34,11 +34,13 @@ static void check_order(const struct device_kernels *(*row)(int, uint64_t), int 
 
 /* Check whole, split and mixed backward, each with and without recomputation. */
 static void check_variants(const tryst_model *model, tryst_precision precision,
-                           uint64_t seed)
+                           bool predicts, uint64_t seed)
 {
     enum { RANDOM_RUNS = 4 };
-    struct stage_trial trial = {
-        .kernels = &device_kernels_reference, .precision = precision, .model = *model};
+    struct stage_trial trial = {.kernels = &device_kernels_reference,
+                                .precision = precision,
+                                .model = *model,
+                                .predicts = predicts};
     struct stage_trial_result expected = stage_trial_run(&trial);
     for (int variant = 0; variant < 6; variant++) {
         trial.backward = (enum stage_trial_backward)(variant / 2);
@@ -56,13 +58,21 @@ static void test_f32(void **state)
 {
     uint64_t seed = unit_seed();
     for (size_t i = 0; i < COUNT_OF(models); i++) {
-        check_variants(&models[i], TRYST_PRECISION_F32, seed);
+        check_variants(&models[i], TRYST_PRECISION_F32, false, seed);
     }
 }
 
 static void test_bf16(void **state)
 {
-    check_variants(&models[0], TRYST_PRECISION_BF16, unit_seed());
+    check_variants(&models[0], TRYST_PRECISION_BF16, false, unit_seed());
+}
+
+/* A prediction overwrites its slot when all earlier calls have read it. */
+static void test_predictions(void **state)
+{
+    uint64_t seed = unit_seed();
+    check_variants(&models[0], TRYST_PRECISION_BF16, true, seed);
+    check_variants(&models[1], TRYST_PRECISION_F32, true, seed);
 }
 
 /* Without waits the test must fail: otherwise it proves nothing. */
@@ -93,6 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f32),
         cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_finds_missing_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

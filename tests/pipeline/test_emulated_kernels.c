@@ -71,9 +71,10 @@ static void test_orders(void **state)
 
 /* ---- a stage ----------------------------------------------------------------------- */
 
-static void check_stage(tryst_precision precision, double tolerance)
+static void check_stage(tryst_precision precision, bool predicts, double tolerance)
 {
     struct stage_trial trial = {.precision = precision,
+                                .predicts = predicts,
                                 .model = {.struct_size = sizeof(tryst_model),
                                           .kind = TRYST_MODEL_GPT,
                                           .layers = 1,
@@ -96,8 +97,9 @@ static void check_stage(tryst_precision precision, double tolerance)
 
 static void test_stage(void **state)
 {
-    check_stage(TRYST_PRECISION_F32, 1e-5);
-    check_stage(TRYST_PRECISION_BF16, 4e-2);
+    check_stage(TRYST_PRECISION_F32, false, 1e-5);
+    check_stage(TRYST_PRECISION_F32, true, 1e-5);
+    check_stage(TRYST_PRECISION_BF16, false, 4e-2);
 }
 
 int main(void)

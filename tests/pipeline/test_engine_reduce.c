@@ -125,12 +125,13 @@ static tryst_status probe_backward(tryst_stage *base, const tryst_stage_work *wo
     return TRYST_OK;
 }
 
-static tryst_status probe_update_begin(tryst_stage *base, int32_t microbatches)
+static tryst_status probe_update_begin(tryst_stage *base,
+                                       const tryst_stage_update *params)
 {
     struct probe *self = (struct probe *)base;
     self->newest++;
-    self->divisor = microbatches;
-    EXPECT(self, microbatches == microbatches_of(self->owner));
+    self->divisor = params->microbatches;
+    EXPECT(self, params->microbatches == microbatches_of(self->owner));
     EXPECT(self, self->reports == (self->owner->at_end ? 0 : PARTS));
     self->reports = 0;
     return TRYST_OK;
@@ -150,10 +151,9 @@ static tryst_status probe_update_part(tryst_stage *base, int32_t part)
     return TRYST_OK;
 }
 
-static tryst_status probe_update(tryst_stage *base, int32_t microbatches, void *done)
+static tryst_status probe_update(tryst_stage *base, const tryst_stage_update *params)
 {
-    (void)microbatches;
-    (void)done;
+    (void)params;
     EXPECT((struct probe *)base, !"update of the whole stage");
     return TRYST_OK;
 }
@@ -282,7 +282,9 @@ static void job_open(struct job *self, const char *schedule, int stages, int rep
 {
     tryst_program *one = NULL;
     *self = (struct job){.killed = -1};
-    assert_int_equal(tryst_program_generate(schedule, stages, EACH, &one), TRYST_OK);
+    const tryst_schedule_params params = {
+        .struct_size = sizeof params, .ranks_count = stages, .microbatches_count = EACH};
+    assert_int_equal(tryst_program_generate(schedule, &params, &one), TRYST_OK);
     assert_int_equal(tryst_program_replicate(one, replicas, &self->program), TRYST_OK);
     assert_int_equal(tryst_program_check(self->program, NULL, NULL), TRYST_OK);
     tryst_program_close(one);

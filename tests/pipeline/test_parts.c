@@ -139,8 +139,10 @@ static double step_by_parts(struct chain *c, struct watch *watches, uint64_t ver
     for (int s = 0; s < c->stages_count; s++) {
         expect_reported(&watches[s]);
         const tryst_stage_ops *ops = c->stages[s]->ops;
-        assert_int_equal(ops->update_begin(c->stages[s], c->microbatches_count),
-                         TRYST_OK);
+        assert_int_equal(
+            ops->update_begin(c->stages[s], UPDATE(.microbatches = c->microbatches_count,
+                                                   .rate = c->rate)),
+            TRYST_OK);
         memset(watches[s].updated, 0, sizeof watches[s].updated);
     }
     return tryst_loss_mean(c->losses, c->microbatches_count);
@@ -169,6 +171,27 @@ static void digest_of(struct chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
     free(weights);
 }
 
+/* Predict from the mean change of the weights, and return the loss with that slot: it
+ * differs if one bit of the mean change does. */
+static double predicted_loss(struct chain *c)
+{
+    for (int s = 0; s < c->stages_count; s++) {
+        work_at(c, 0, s)->part_needed = NULL;
+    }
+    double newest = chain_forward(c, 0, STEPS);
+    for (int s = 0; s < c->stages_count; s++) {
+        tryst_stage *stage = c->stages[s];
+        assert_int_equal(
+            stage->ops->predict(stage, PREDICTION(.slot = 1, .ahead = 3,
+                                                  .direction = TRYST_DIRECTION_DELTA)),
+            TRYST_OK);
+        work_at(c, 0, s)->slot = 1;
+    }
+    double predicted = chain_forward(c, 0, STEPS);
+    assert_true(predicted != newest);
+    return predicted;
+}
+
 static void check_equal(const tryst_model *model, int stages,
                         const tryst_stage_params *params, enum chain_backward_kind kind)
 {
@@ -179,15 +202,18 @@ static void check_equal(const tryst_model *model, int stages,
     chain_open_params(model, stages, MICROBATCHES, params, &c);
     for (int step = 0; step < STEPS; step++) {
         chain_feed(&c, (uint64_t)step);
+        c.rate = 1.0 / (step + 1);
         losses[step] = chain_step(&c, (uint64_t)step, kind);
     }
     digest_of(&c, whole);
+    double predicted = predicted_loss(&c);
     chain_close(&c);
 
     chain_open_params(model, stages, MICROBATCHES, params, &c);
     chain_watch(&c, watches);
     for (int step = 0; step < STEPS; step++) {
         chain_feed(&c, (uint64_t)step);
+        c.rate = 1.0 / (step + 1);
         double loss = step_by_parts(&c, watches, (uint64_t)step, kind);
         assert_memory_equal(&loss, &losses[step], sizeof loss);
     }
@@ -197,6 +223,7 @@ static void check_equal(const tryst_model *model, int stages,
     }
     digest_of(&c, parts);
     assert_string_equal(parts, whole);
+    assert_true(predicted_loss(&c) == predicted);
     chain_close(&c);
 }
 
@@ -212,7 +239,9 @@ static void test_equal(void **state)
                                            .precision = i < 12  ? TRYST_PRECISION_DEFAULT
                                                         : i % 3 ? TRYST_PRECISION_F32
                                                                 : TRYST_PRECISION_BF16,
-                                           .recompute = i >= 18};
+                                           .recompute = i >= 18,
+                                           .slots_count = 1,
+                                           .delta_decay = 0.5};
         check_equal(&model, 1 + i % 3, &params, i % 5 < 3 ? CHAIN_WHOLE : CHAIN_SPLIT);
     }
 }
@@ -269,21 +298,23 @@ static void test_refuses(void **state)
     const tryst_stage_ops *ops = stage->ops;
     assert_int_equal(ops->update_part(stage, 0), TRYST_E_INVALID); /* none has begun */
     assert_non_null(strstr(tryst_last_error(), "newest version already"));
-    assert_int_equal(ops->update_begin(stage, 0), TRYST_E_INVALID);
-    assert_int_equal(ops->update_begin(stage, 1), TRYST_OK);
+    assert_int_equal(ops->update_begin(stage, UPDATE(.microbatches = 0)),
+                     TRYST_E_INVALID);
+    assert_int_equal(ops->update_begin(stage, UPDATE(.microbatches = 1)), TRYST_OK);
     assert_int_equal(ops->update_part(stage, 3), TRYST_E_INVALID);
     assert_int_equal(ops->update_part(stage, 1), TRYST_OK);
     assert_int_equal(ops->update_part(stage, 1), TRYST_E_INVALID);
-    assert_int_equal(ops->update_begin(stage, 1), TRYST_E_INVALID);
+    assert_int_equal(ops->update_begin(stage, UPDATE(.microbatches = 1)),
+                     TRYST_E_INVALID);
     assert_non_null(strstr(tryst_last_error(), "part 0 lacks the previous update"));
-    assert_int_equal(ops->update(stage, 1, NULL), TRYST_E_INVALID);
+    assert_int_equal(ops->update(stage, UPDATE(.microbatches = 1)), TRYST_E_INVALID);
     uint64_t oldest, newest;
     ops->versions(stage, &oldest, &newest);
     assert_int_equal(newest, 1);
     for (int32_t i = 0; i < 3; i++) {
         (void)ops->update_part(stage, i);
     }
-    assert_int_equal(ops->update(stage, 1, NULL), TRYST_OK);
+    assert_int_equal(ops->update(stage, UPDATE(.microbatches = 1)), TRYST_OK);
     tryst_stage_close(stage);
 }
 
@@ -334,7 +365,9 @@ static void test_sleep(void **state)
         assert_true(step_by_parts(&c, watches, (uint64_t)step,
                                   step % 2 ? CHAIN_SPLIT : CHAIN_WHOLE) == 0);
     }
-    assert_int_equal(c.stages[0]->ops->update_begin(c.stages[0], 1), TRYST_E_INVALID);
+    assert_int_equal(
+        c.stages[0]->ops->update_begin(c.stages[0], UPDATE(.microbatches = 1)),
+        TRYST_E_INVALID);
     for (int s = 0; s < 2; s++) {
         update_rest(&watches[s]);
         assert_int_equal(c.stages[s]->ops->update_part(c.stages[s], 0), TRYST_E_INVALID);
@@ -357,7 +390,8 @@ static void test_sleep_has_none(void **state)
     assert_int_equal(stage->ops->parts_count(stage), 0);
     assert_int_equal(stage->ops->part(stage, 0, NULL), TRYST_E_INVALID);
     assert_int_equal(stage->ops->update_part(stage, 0), TRYST_E_INVALID);
-    assert_int_equal(stage->ops->update_begin(stage, 1), TRYST_OK);
+    assert_int_equal(stage->ops->update_begin(stage, UPDATE(.microbatches = 1)),
+                     TRYST_OK);
     stage->ops->versions(stage, &oldest, &newest);
     assert_int_equal(newest, 1);
     tryst_stage_close(stage);

@@ -19,6 +19,7 @@
 
 #include "canary.h"
 #include "fake_tryst.h"
+#include "loops.h"
 
 /* More than the number of allocations of any call below. */
 #define ALLOCATIONS_MAX 400
@@ -81,10 +82,19 @@ static void fail_each(tryst_status (*attempt)(void *arg), void *arg)
     fail_msg("still failing after %d allocations", ALLOCATIONS_MAX);
 }
 
+static tryst_status generate(const char *schedule, int ranks, int microbatches,
+                             tryst_program **program_p)
+{
+    const tryst_schedule_params params = {.struct_size = sizeof params,
+                                          .ranks_count = ranks,
+                                          .microbatches_count = microbatches};
+    return tryst_program_generate(schedule, &params, program_p);
+}
+
 static tryst_status attempt_generate(void *arg)
 {
     tryst_program *program = NULL;
-    tryst_status status = tryst_program_generate("1f1b", 3, 50, &program);
+    tryst_status status = generate("1f1b", 3, 50, &program);
     assert_true((status == TRYST_OK) == (program != NULL));
     tryst_program_close(program);
     return status;
@@ -146,7 +156,14 @@ static tryst_status part_of(const tryst_stage *stage, int32_t part,
     return TRYST_OK;
 }
 
-static tryst_status no_update(tryst_stage *stage, int32_t number)
+static tryst_status no_update_begin(tryst_stage *stage, const tryst_stage_update *update)
+{
+    (void)stage;
+    (void)update;
+    return TRYST_OK;
+}
+
+static tryst_status no_update_part(tryst_stage *stage, int32_t number)
 {
     (void)stage;
     (void)number;
@@ -159,12 +176,15 @@ static tryst_status attempt_open_replicated(void *arg)
     struct fake_world *world = fake_world_open(tryst_program_ranks(program), 1, 0);
     struct canary stage;
     tryst_engine *engine = NULL;
+    int countdown = fail_after;
+    fail_after = -1;
     canary_init(&stage, program, 0, 37);
+    fail_after = countdown;
     tryst_stage_ops ops = *stage.base.ops;
     ops.parts_count = two_parts;
     ops.part = part_of;
-    ops.update_begin = no_update;
-    ops.update_part = no_update;
+    ops.update_begin = no_update_begin;
+    ops.update_part = no_update_part;
     stage.base.ops = &ops;
     tryst_stage *stages[3] = {&stage.base, NULL, NULL};
     const tryst_engine_params params = {.struct_size = sizeof params,
@@ -183,7 +203,7 @@ static tryst_status attempt_open_replicated(void *arg)
 static void test_replicas(void **state)
 {
     tryst_program *one = NULL, *program = NULL;
-    assert_int_equal(tryst_program_generate("1f1b", 3, 20, &one), TRYST_OK);
+    assert_int_equal(generate("1f1b", 3, 20, &one), TRYST_OK);
     assert_int_equal(tryst_program_replicate(one, 2, &program), TRYST_OK);
     fail_each(attempt_replicate, one);
     fail_each(attempt_check, program);
@@ -198,7 +218,7 @@ static void test_programs(void **state)
     char path[256];
     const char *folder = getenv("TMPDIR");
     tryst_program *program = NULL;
-    assert_int_equal(tryst_program_generate("1f1b", 3, 200, &program), TRYST_OK);
+    assert_int_equal(generate("1f1b", 3, 200, &program), TRYST_OK);
     fail_each(attempt_generate, NULL);
     fail_each(attempt_check, program);
     fail_each(attempt_simulate, program);
@@ -239,8 +259,10 @@ static tryst_status run_half(struct half *self, int countdown)
     fail_after = countdown;
     self->status = tryst_engine_open(&params, &engine);
     for (uint64_t step = 0; step < 3 && self->status == TRYST_OK; step++) {
+        stage.last = step == 2 && program_loops(self->program);
         canary_begin(&stage, step);
-        self->status = tryst_engine_step(engine, step, NULL);
+        self->status = stage.last ? tryst_engine_step_last(engine, step, NULL)
+                                  : tryst_engine_step(engine, step, NULL);
     }
     if (self->status != TRYST_OK) {
         snprintf(self->error, sizeof self->error, "%s", tryst_last_error());
@@ -255,11 +277,10 @@ static void *other_half(void *arg)
     return NULL;
 }
 
-static void test_engine(void **state)
+/* Let each allocation of rank 0's engine fail in turn. */
+static void engine_fails(tryst_program *program)
 {
-    tryst_program *program = NULL;
     bool opened = false;
-    assert_int_equal(tryst_program_generate("gpipe", 2, 9, &program), TRYST_OK);
     for (int n = 0; n < ALLOCATIONS_MAX; n++) {
         pthread_t thread;
         struct fake_world *world = fake_world_open(2, 1, 0);
@@ -291,12 +312,26 @@ static void test_engine(void **state)
     fail_msg("still failing after %d allocations", ALLOCATIONS_MAX);
 }
 
+static void test_engine(void **state)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(generate("gpipe", 2, 9, &program), TRYST_OK);
+    engine_fails(program);
+}
+
+/* A loop, with forwards that run twice. */
+static void test_loop(void **state)
+{
+    engine_fails(program_recomputed(loop_2bw(2, 5), 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
         cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

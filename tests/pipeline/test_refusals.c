@@ -8,6 +8,8 @@
 #include <tryst/weights.h>
 #include <unistd.h>
 
+#include "actions.h"
+#include "stage_update.h"
 #include "support/unit.h"
 
 static const tryst_layers all = {0, 2};
@@ -57,8 +59,8 @@ static int file_open(char path[256])
 static void test_programs(void **state)
 {
     tryst_program *program = NULL;
-    const tryst_action outside = {TRYST_ACTION_FORWARD, 7, 0, 0};
-    const tryst_action none = {TRYST_ACTION_FORWARD, 0, 0, 0};
+    const tryst_action outside = ACTION(TRYST_ACTION_FORWARD, 7, 0, 0);
+    const tryst_action none = ACTION(TRYST_ACTION_FORWARD, 0, 0, 0);
     const tryst_check_params unset = {.versions_max = 1};
     const tryst_check_params few = {.struct_size = sizeof few, .activations_max = 1};
     (void)state;
@@ -66,8 +68,9 @@ static void test_programs(void **state)
     INVALID(tryst_program_open(2, 1, 1, &program), "1 stages");
     INVALID(tryst_program_append(at.program, 0, &outside), "stage 7");
     INVALID(tryst_program_append(at.program, 3, &none), "rank 3");
-    INVALID(tryst_program_generate("gpipe", 0, 1, &program), "0 ranks");
-    REFUSED(TRYST_E_PROGRAM, tryst_program_generate("2f2b", 1, 1, &program), "gpipe");
+    INVALID(tryst_program_generate("gpipe", SCHEDULE(0, 1), &program), "0 ranks");
+    REFUSED(TRYST_E_PROGRAM, tryst_program_generate("2f2b", SCHEDULE(1, 1), &program),
+            "gpipe");
     REFUSED(TRYST_E_IO, tryst_program_load_csv("/nonexistent/x", &program), "No such");
     REFUSED(TRYST_E_IO, tryst_program_save_csv(at.program, "/nonexistent/x"), "No such");
     INVALID(tryst_program_check(at.program, &unset, NULL), "struct_size");
@@ -104,7 +107,7 @@ static void test_simulation(void **state)
     tryst_sim_params params = {.costs = costs};
     tryst_sim *sim = NULL;
     tryst_program *stuck = NULL;
-    const tryst_action backward = {TRYST_ACTION_BACKWARD, 0, 0, 0};
+    const tryst_action backward = ACTION(TRYST_ACTION_BACKWARD, 0, 0, 0);
     (void)state;
     INVALID(tryst_program_simulate(at.program, &params, &sim), "struct_size");
     params.struct_size = sizeof params;
@@ -200,6 +203,8 @@ static void test_stages(void **state)
     INVALID(tryst_stage_open(&mlp, (tryst_layers){0, 9}, NULL, &stage), "layers 0 to 9");
     assert_null(stage);
     INVALID(STAGE(&mlp, .versions_count = -1), "versions_count");
+    INVALID(STAGE(&mlp, .slots_count = -1), "slots_count");
+    INVALID(STAGE(&mlp, .delta_decay = 1), "delta_decay");
     INVALID(STAGE(&mlp, .optimizer = &optimizer), "struct_size");
     INVALID(STAGE(&mlp, .optimizer = &unknown), "kind 9");
     INVALID(STAGE(&sleeper, .reference = true), "runs on the host");
@@ -242,7 +247,8 @@ static void test_works(void **state)
         INVALID(stage->ops->forward(stage, &stale), "version 7");
         INVALID(stage->ops->backward(stage, &stale), "version 7");
         INVALID(stage->ops->backward_weight(stage, &stale), "version 7");
-        INVALID(stage->ops->update(stage, 0, NULL), "0 micro-batches");
+        INVALID(stage->ops->update(stage, UPDATE(.microbatches = 0)), "0 micro-batches");
+        INVALID(stage->ops->predict(stage, PREDICTION(.slot = 1)), "0 slots");
     }
 }
 
@@ -306,7 +312,7 @@ static void test_replay(void **state)
     tryst_stage *none[2] = {NULL, NULL};
     double losses[1];
     tryst_program *stuck = NULL;
-    const tryst_action backward = {TRYST_ACTION_BACKWARD, 0, 0, 0};
+    const tryst_action backward = ACTION(TRYST_ACTION_BACKWARD, 0, 0, 0);
     tryst_replay_params params = {
         .program = at.program, .stages = none, .steps_count = 1, .losses = losses};
     (void)state;
@@ -339,8 +345,9 @@ static int setup(void **state)
     setenv("TRYST_SIZE", "1", 1);
     assert_int_equal(tryst_open(NULL, &at.ctx), TRYST_OK);
     assert_int_equal(tryst_group_open(at.ctx, NULL, &at.group), TRYST_OK);
-    assert_int_equal(tryst_program_generate("gpipe", 1, 1, &at.program), TRYST_OK);
-    assert_int_equal(tryst_program_generate("gpipe", 2, 2, &at.wide), TRYST_OK);
+    assert_int_equal(tryst_program_generate("gpipe", SCHEDULE(1, 1), &at.program),
+                     TRYST_OK);
+    assert_int_equal(tryst_program_generate("gpipe", SCHEDULE(2, 2), &at.wide), TRYST_OK);
     assert_int_equal(tryst_stage_open(&sleeper, all, NULL, &at.stage), TRYST_OK);
     assert_int_equal(tryst_stage_open(&mlp, all, NULL, &at.computes), TRYST_OK);
     const tryst_engine_params params = {.struct_size = sizeof params,
@@ -368,7 +375,7 @@ static int teardown(void **state)
 /* A NULL handle, and a NULL argument that a call needs: the rule of tryst.h. */
 static void test_nulls(void **state)
 {
-    const tryst_action action = {TRYST_ACTION_FORWARD, 0, 0, 0};
+    const tryst_action action = ACTION(TRYST_ACTION_FORWARD, 0, 0, 0);
     tryst_program *program = NULL;
     tryst_model model = {.struct_size = sizeof model};
     size_t count = 7;
@@ -376,12 +383,13 @@ static void test_nulls(void **state)
     (void)state;
     INVALID(tryst_program_append(NULL, 0, &action), "program is NULL");
     INVALID(tryst_program_append(at.program, 0, NULL), "action is NULL");
-    INVALID(tryst_program_generate(NULL, 1, 1, &program), "schedule is NULL");
-    INVALID(tryst_program_generate("gpipe", 1, 1, NULL), "program_p is NULL");
+    INVALID(tryst_program_generate(NULL, SCHEDULE(1, 1), &program), "schedule is NULL");
+    INVALID(tryst_program_generate("gpipe", SCHEDULE(1, 1), NULL), "program_p is NULL");
     INVALID(tryst_program_save_csv(NULL, "/dev/null"), "program is NULL");
     INVALID(tryst_program_save_csv(at.program, NULL), "path is NULL");
     INVALID(tryst_program_check(NULL, NULL, NULL), "program is NULL");
     INVALID(tryst_engine_step(NULL, 0, NULL), "engine is NULL");
+    INVALID(tryst_engine_step_last(NULL, 0, NULL), "engine is NULL");
     INVALID(tryst_engine_finish(NULL), "engine is NULL");
     INVALID(tryst_stage_weights_copy(NULL, &weight), "stage is NULL");
     INVALID(tryst_stage_weights_copy(at.stage, NULL), "weights is NULL");

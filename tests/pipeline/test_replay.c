@@ -125,9 +125,11 @@ static tryst_status run_replay(const tryst_program *program, int versions,
 
 static tryst_program *generate(const char *schedule, int ranks, int microbatches)
 {
+    const tryst_schedule_params params = {.struct_size = sizeof params,
+                                          .ranks_count = ranks,
+                                          .microbatches_count = microbatches};
     tryst_program *program = NULL;
-    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, &program),
-                     TRYST_OK);
+    assert_int_equal(tryst_program_generate(schedule, &params, &program), TRYST_OK);
     return program;
 }
 
@@ -170,7 +172,8 @@ static void test_schedules(void **state)
 static void append(tryst_program *program, int rank, tryst_action_kind kind, int stage,
                    int microbatch, int version)
 {
-    const tryst_action action = {kind, stage, microbatch, version};
+    const tryst_action action = {
+        .kind = kind, .stage = stage, .microbatch = microbatch, .version = version};
     assert_int_equal(tryst_program_append(program, rank, &action), TRYST_OK);
 }
 
@@ -214,6 +217,13 @@ static void test_split_backward(void **state)
     outcome_free(&plain);
 }
 
+/* Update a stage with one micro-batch's gradient. */
+static void update_one(tryst_stage *stage)
+{
+    const tryst_stage_update update = {.struct_size = sizeof update, .microbatches = 1};
+    assert_int_equal(stage->ops->update(stage, &update), TRYST_OK);
+}
+
 /* Micro-batch 1 reads the version from before the update that micro-batch 0 made. */
 static void test_versions(void **state)
 {
@@ -237,7 +247,7 @@ static void test_versions(void **state)
         for (int m = 0; m < 2; m++) {
             chain_forward(&c, m, (uint64_t)step * 2);
             chain_backward(&c, m, (uint64_t)step * 2, CHAIN_WHOLE);
-            assert_int_equal(c.stages[0]->ops->update(c.stages[0], 1, NULL), TRYST_OK);
+            update_one(c.stages[0]);
         }
         plain.losses[step] = tryst_loss_mean(c.losses, 2);
     }
@@ -250,6 +260,103 @@ static void test_versions(void **state)
     /* With one version the stale read is refused, and the error names it. */
     assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_E_INVALID);
     assert_non_null(strstr(tryst_last_error(), "step 0, rank 0: 0F1 failed"));
+    tryst_program_close(program);
+}
+
+/* Generate two stages with an R for each micro-batch but the last; `again` 0 leaves the R
+ * out. */
+static tryst_program *recompute_program(int again)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(2, 2, 3, &program), TRYST_OK);
+    for (int stage = 0; stage < 2; stage++) {
+        for (int m = 0; m < 3; m++) {
+            append(program, stage, TRYST_ACTION_FORWARD, stage, m, 0);
+        }
+        for (int m = 0; m < 3; m++) {
+            if (again && m < 2) {
+                append(program, stage, TRYST_ACTION_RECOMPUTE, stage, m, 0);
+            }
+            append(program, stage, TRYST_ACTION_BACKWARD, stage, m, 0);
+        }
+        append(program, stage, TRYST_ACTION_UPDATE, stage, -1, 1);
+    }
+    return program;
+}
+
+static void test_recompute(void **state)
+{
+    char text[256];
+    struct outcome once, twice;
+    struct feeder f = {0};
+    tryst_program *program = recompute_program(0);
+    assert_int_equal(run_replay(program, 1, &f, &once), TRYST_OK);
+    tryst_program_close(program);
+    program = recompute_program(1);
+    assert_int_equal(run_replay(program, 1, &f, &twice), TRYST_OK);
+    tryst_program_close(program);
+    if (!equal(&once, &twice, text, sizeof text)) {
+        fail_msg("%s", text);
+    }
+    outcome_free(&twice);
+    outcome_free(&once);
+}
+
+static void count_steps(void *arg, uint64_t steps_done)
+{
+    uint64_t *counted = arg;
+    assert_int_equal(steps_done, ++*counted);
+}
+
+/* Each step reads the weights from before the last update. In the first step that would
+ * be a version from before it: the first step's is read. */
+static void test_version_before_first(void **state)
+{
+    char text[256];
+    struct outcome plain = {0}, replayed = {0};
+    struct chain c, again;
+    uint64_t counted = 0;
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(1, 1, 1, &program), TRYST_OK);
+    append(program, 0, TRYST_ACTION_FORWARD, 0, 0, -1);
+    append(program, 0, TRYST_ACTION_BACKWARD, 0, 0, -1);
+    append(program, 0, TRYST_ACTION_UPDATE, 0, -1, 1);
+
+    chain_open(&model, 1, 1, NULL, 2, &c);
+    chain_feed(&c, 17); /* the stages are at version 1 when the replay begins */
+    chain_step(&c, 0, CHAIN_WHOLE);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        uint64_t version = step > 0 ? step : 1;
+        chain_feed(&c, step);
+        plain.losses[step] = chain_forward(&c, 0, version);
+        chain_backward(&c, 0, version, CHAIN_WHOLE);
+        update_one(c.stages[0]);
+    }
+    outcome_gather(&plain, c.stages, 1);
+    chain_close(&c);
+
+    chain_open(&model, 1, 1, NULL, 2, &again);
+    chain_feed(&again, 17);
+    chain_step(&again, 0, CHAIN_WHOLE);
+    struct feeder f = {.chain = &again, .fed_step = UINT64_MAX};
+    const tryst_replay_params params = {.struct_size = sizeof params,
+                                        .program = program,
+                                        .stages = again.stages,
+                                        .feed = feed,
+                                        .feed_arg = &f,
+                                        .steps_count = STEPS,
+                                        .losses = replayed.losses,
+                                        .progress = count_steps,
+                                        .progress_arg = &counted};
+    assert_int_equal(tryst_replay(&params), TRYST_OK);
+    assert_int_equal(counted, STEPS);
+    outcome_gather(&replayed, again.stages, 1);
+    chain_close(&again);
+    if (!equal(&plain, &replayed, text, sizeof text)) {
+        fail_msg("%s", text);
+    }
+    outcome_free(&replayed);
+    outcome_free(&plain);
     tryst_program_close(program);
 }
 
@@ -390,10 +497,10 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
     return allocation_fails() ? NULL : __real_aligned_alloc(alignment, bytes);
 }
 
-static void test_memory(void **state)
+/* Let each allocation of a replay fail in turn. */
+static void fail_each(tryst_program *program)
 {
     double losses[1];
-    tryst_program *program = split_program(0);
     for (int allowed = 0;; allowed++) {
         struct chain c;
         chain_open(&model, 2, 3, NULL, 1, &c);
@@ -419,13 +526,25 @@ static void test_memory(void **state)
     tryst_program_close(program);
 }
 
+static void test_memory(void **state)
+{
+    fail_each(split_program(0));
+    fail_each(recompute_program(1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules),       cmocka_unit_test(test_split_backward),
-        cmocka_unit_test(test_versions),        cmocka_unit_test(test_stuck),
-        cmocka_unit_test(test_stages_in_place), cmocka_unit_test(test_in_parts),
-        cmocka_unit_test(test_comparison),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_split_backward),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_version_before_first),
+        cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_stages_in_place),
+        cmocka_unit_test(test_in_parts),
+        cmocka_unit_test(test_comparison),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

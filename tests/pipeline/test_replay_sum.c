@@ -13,6 +13,7 @@
 #include <tryst/replay.h>
 #include <tryst/weights.h>
 
+#include "actions.h"
 #include "chain.h"
 
 enum { STEPS = 3, REPLICAS_MAX = 3, EACH = 2, STAGES_MAX = 2 };
@@ -161,7 +162,8 @@ static tryst_status order(void *arg, int32_t stage, const tryst_coll_params *sum
 static tryst_program *replicated(const char *schedule, int stages, int replicas)
 {
     tryst_program *one = NULL, *all = NULL;
-    assert_int_equal(tryst_program_generate(schedule, stages, EACH, &one), TRYST_OK);
+    assert_int_equal(tryst_program_generate(schedule, SCHEDULE(stages, EACH), &one),
+                     TRYST_OK);
     assert_int_equal(tryst_program_replicate(one, replicas, &all), TRYST_OK);
     assert_int_equal(tryst_program_check(all, NULL, NULL), TRYST_OK);
     tryst_program_close(one);

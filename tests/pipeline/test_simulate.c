@@ -13,6 +13,8 @@
 
 #include <tryst/pipeline.h>
 
+#include "actions.h"
+
 #define RANKS_MAX 9
 
 static tryst_sim *simulate(const char *schedule, int ranks, int microbatches,
@@ -20,8 +22,9 @@ static tryst_sim *simulate(const char *schedule, int ranks, int microbatches,
 {
     tryst_program *program = NULL;
     tryst_sim *sim = NULL;
-    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, &program),
-                     TRYST_OK);
+    assert_int_equal(
+        tryst_program_generate(schedule, SCHEDULE(ranks, microbatches), &program),
+        TRYST_OK);
     assert_int_equal(tryst_program_simulate(program, params, &sim), TRYST_OK);
     tryst_program_close(program);
     return sim;
@@ -103,14 +106,16 @@ static void test_link(void **state)
  * sum takes 4 s, and both UPDATEs begin at 10 s. */
 static void test_reduce(void **state)
 {
-    static const tryst_action short_list[] = {{TRYST_ACTION_FORWARD, 0, 0, 0},
-                                              {TRYST_ACTION_BACKWARD, 0, 0, 0},
-                                              {TRYST_ACTION_REDUCE_GRAD, 0, -1, 0},
-                                              {TRYST_ACTION_UPDATE, 0, -1, 1}};
-    static const tryst_action long_list[] = {
-        {TRYST_ACTION_FORWARD, 0, 1, 0},      {TRYST_ACTION_BACKWARD, 0, 1, 0},
-        {TRYST_ACTION_FORWARD, 0, 2, 0},      {TRYST_ACTION_BACKWARD, 0, 2, 0},
-        {TRYST_ACTION_REDUCE_GRAD, 0, -1, 0}, {TRYST_ACTION_UPDATE, 0, -1, 1}};
+    static const tryst_action short_list[] = {ACTION(TRYST_ACTION_FORWARD, 0, 0, 0),
+                                              ACTION(TRYST_ACTION_BACKWARD, 0, 0, 0),
+                                              ACTION(TRYST_ACTION_REDUCE_GRAD, 0, -1, 0),
+                                              ACTION(TRYST_ACTION_UPDATE, 0, -1, 1)};
+    static const tryst_action long_list[] = {ACTION(TRYST_ACTION_FORWARD, 0, 1, 0),
+                                             ACTION(TRYST_ACTION_BACKWARD, 0, 1, 0),
+                                             ACTION(TRYST_ACTION_FORWARD, 0, 2, 0),
+                                             ACTION(TRYST_ACTION_BACKWARD, 0, 2, 0),
+                                             ACTION(TRYST_ACTION_REDUCE_GRAD, 0, -1, 0),
+                                             ACTION(TRYST_ACTION_UPDATE, 0, -1, 1)};
     tryst_action_costs costs[RANKS_MAX];
     tryst_sim_params params = equal_stages(costs, 1.0, 2.0);
     const double reduce_s[] = {4}, wrong_s[] = {-1};
@@ -199,14 +204,14 @@ static void test_refuses(void **state)
     tryst_sim_params params = equal_stages(costs, 1.0, 2.0);
     tryst_program *program = NULL;
     tryst_sim *sim = NULL;
-    assert_int_equal(tryst_program_generate("1f1b", 2, 2, &program), TRYST_OK);
+    assert_int_equal(tryst_program_generate("1f1b", SCHEDULE(2, 2), &program), TRYST_OK);
     assert_int_equal(tryst_program_simulate(program, NULL, &sim), TRYST_E_INVALID);
     costs[1].backward_s = -1;
     assert_int_equal(tryst_program_simulate(program, &params, &sim), TRYST_E_INVALID);
     costs[1].backward_s = NAN;
     assert_int_equal(tryst_program_simulate(program, &params, &sim), TRYST_E_INVALID);
     costs[1].backward_s = 1;
-    const tryst_action twice = {TRYST_ACTION_WEIGHT_GRAD, 1, 1, 0};
+    const tryst_action twice = ACTION(TRYST_ACTION_WEIGHT_GRAD, 1, 1, 0);
     tryst_program_close(program);
     assert_int_equal(tryst_program_open(2, 2, 2, &program), TRYST_OK);
     assert_int_equal(tryst_program_append(program, 1, &twice), TRYST_OK);

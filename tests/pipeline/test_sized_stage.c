@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structs of other versions for libtryst_pipeline (tryst/sized.h; tests/api/test_sized.c
  * tests libtryst), and stages of the caller whose table or info has another version. */
+#include "actions.h"
 #include "support/sized_table.h"
 
 #include <tryst/pipeline.h>
@@ -10,6 +11,12 @@
 static const tryst_layers all = {0, 2};
 static const tryst_model sleeper = {
     .struct_size = sizeof sleeper, .kind = TRYST_MODEL_SLEEP, .layers = 2};
+static const tryst_model small_mlp = {.struct_size = sizeof small_mlp,
+                                      .kind = TRYST_MODEL_MLP,
+                                      .layers = 2,
+                                      .hidden = 8,
+                                      .seq = 8,
+                                      .microbatch_size = 1};
 
 static struct {
     tryst_ctx *ctx;
@@ -108,6 +115,64 @@ static tryst_status backward_weight_call(void *sized)
     return at.computes->ops->backward_weight(at.computes, sized);
 }
 
+/* Call a stage of each kind, which is closed again: an update changes it. */
+static tryst_status stages_call(tryst_status (*call)(tryst_stage *stage,
+                                                     const void *sized),
+                                const void *sized)
+{
+    const tryst_model models[] = {sleeper, small_mlp};
+    const tryst_stage_params params = {.struct_size = sizeof params, .slots_count = 1};
+    tryst_status statuses[COUNT_OF(models)];
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
+        tryst_stage *stage = NULL;
+        assert_int_equal(tryst_stage_open(&models[i], all, &params, &stage), TRYST_OK);
+        statuses[i] = call(stage, sized);
+        tryst_stage_close(stage);
+    }
+    assert_int_equal(statuses[0], statuses[1]);
+    return statuses[0];
+}
+
+static void update_fill(void *sized)
+{
+    *(tryst_stage_update *)sized = (tryst_stage_update){.microbatches = 1};
+}
+
+static tryst_status stage_update(tryst_stage *stage, const void *sized)
+{
+    return stage->ops->update(stage, sized);
+}
+
+static tryst_status update_call(void *sized)
+{
+    return stages_call(stage_update, sized);
+}
+
+static tryst_status stage_update_begin(tryst_stage *stage, const void *sized)
+{
+    return stage->ops->update_begin(stage, sized);
+}
+
+static tryst_status update_begin_call(void *sized)
+{
+    return stages_call(stage_update_begin, sized);
+}
+
+static void prediction_fill(void *sized)
+{
+    *(tryst_stage_prediction *)sized = (tryst_stage_prediction){.slot = 1};
+}
+
+static tryst_status stage_predict(tryst_stage *stage, const void *sized)
+{
+    return stage->ops->predict(stage, sized);
+}
+
+static tryst_status predict_call(void *sized)
+{
+    return stages_call(stage_predict, sized);
+}
+
 static void check_fill(void *sized)
 {
     *(tryst_check_params *)sized = (tryst_check_params){.versions_max = 9};
@@ -118,9 +183,50 @@ static tryst_status check_call(void *sized)
     return tryst_program_check(at.program, sized, NULL);
 }
 
+static void generate_fill(void *sized)
+{
+    *(tryst_schedule_params *)sized =
+        (tryst_schedule_params){.ranks_count = 1, .microbatches_count = 1};
+}
+
+static tryst_status generate_call(void *sized)
+{
+    tryst_program *program = NULL;
+    tryst_status status = tryst_program_generate("gpipe", sized, &program);
+    tryst_program_close(program);
+    return status;
+}
+
+static tryst_status generate_nothing(const tryst_schedule_params *params,
+                                     tryst_program *program, int rank)
+{
+    (void)params, (void)program, (void)rank;
+    return TRYST_OK;
+}
+
+static void schedule_fill(void *sized)
+{
+    static char names[64][8];
+    static unsigned count; /* each call registers another name */
+    char *name = names[count++ % 64];
+    snprintf(name, sizeof names[0], "own%u", count);
+    *(tryst_schedule *)sized =
+        (tryst_schedule){.name = name, .help = "", .generate = generate_nothing};
+}
+
+static tryst_status register_call(void *sized)
+{
+    return tryst_program_schedule_register(sized);
+}
+
+static tryst_status need_call(void *sized)
+{
+    return tryst_program_stage_need(at.program, 0, sized);
+}
+
 static void sim_fill(void *sized)
 {
-    static const tryst_action_costs costs = {1, 1, 1, 1, 1};
+    static const tryst_action_costs costs = {1, 1, 1, 1, 1, 1};
     *(tryst_sim_params *)sized = (tryst_sim_params){.costs = &costs};
 }
 
@@ -233,7 +339,15 @@ static void test_structs(void **state)
         SIZED_INPUT(tryst_stage_work, saved, work_fill, forward_call, TRYST_OK),
         SIZED_INPUT(tryst_stage_work, saved, work_fill, backward_call, TRYST_OK),
         SIZED_INPUT(tryst_stage_work, kept, work_fill, backward_weight_call, TRYST_OK),
+        SIZED_INPUT(tryst_stage_update, microbatches, update_fill, update_call, TRYST_OK),
+        SIZED_INPUT(tryst_stage_update, microbatches, update_fill, update_begin_call,
+                    TRYST_OK),
+        SIZED_INPUT(tryst_stage_prediction, slot, prediction_fill, predict_call,
+                    TRYST_OK),
         SIZED_INPUT(tryst_check_params, struct_size, check_fill, check_call, TRYST_OK),
+        SIZED_INPUT(tryst_schedule_params, microbatches_count, generate_fill,
+                    generate_call, TRYST_OK),
+        SIZED_INPUT(tryst_schedule, generate, schedule_fill, register_call, TRYST_OK),
         SIZED_INPUT(tryst_sim_params, costs, sim_fill, sim_call, TRYST_OK),
         SIZED_INPUT(tryst_timeline_params, ranks_count, timeline_fill, timeline_call,
                     TRYST_OK),
@@ -241,6 +355,7 @@ static void test_structs(void **state)
         SIZED_INPUT(tryst_replay_params, stages, replay_fill, replay_call, TRYST_OK),
         SIZED_INPUT(tryst_replay_result, losses, result_fill, result_call, TRYST_OK),
         SIZED_OUTPUT(tryst_model, resolved_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_stage_need, need_call, TRYST_OK),
         SIZED_OUTPUT(tryst_stage_cost, cost_call, TRYST_OK),
         SIZED_OUTPUT(tryst_stage_memory, memory_call, TRYST_OK),
         SIZED_OUTPUT(tryst_stage_part, part_call, TRYST_OK),
@@ -345,20 +460,15 @@ static void test_callbacks(void **state)
 
 static int setup(void **state)
 {
-    const tryst_model model = {.struct_size = sizeof model,
-                               .kind = TRYST_MODEL_MLP,
-                               .layers = 2,
-                               .hidden = 8,
-                               .seq = 8,
-                               .microbatch_size = 1};
     tryst_engine_params params;
     (void)state;
     setenv("TRYST_SIZE", "1", 1);
     assert_int_equal(tryst_open(NULL, &at.ctx), TRYST_OK);
     assert_int_equal(tryst_group_open(at.ctx, NULL, &at.group), TRYST_OK);
-    assert_int_equal(tryst_program_generate("gpipe", 1, 1, &at.program), TRYST_OK);
+    assert_int_equal(tryst_program_generate("gpipe", SCHEDULE(1, 1), &at.program),
+                     TRYST_OK);
     assert_int_equal(tryst_stage_open(&sleeper, all, NULL, &at.stage), TRYST_OK);
-    assert_int_equal(tryst_stage_open(&model, all, NULL, &at.computes), TRYST_OK);
+    assert_int_equal(tryst_stage_open(&small_mlp, all, NULL, &at.computes), TRYST_OK);
     assert_true(at.computes->info.saved_bytes <= sizeof saved);
     assert_true(at.computes->info.kept_bytes <= sizeof kept);
     engine_fill(&params);

@@ -351,7 +351,8 @@ static void test_versions(void **state)
     for (int v = 1; v <= UPDATES; v++) {
         assert_true(loss_of[v] != loss_of[v - 1]);
     }
-    assert_int_equal(c.stages[0]->ops->update(c.stages[0], 0, NULL), TRYST_E_INVALID);
+    assert_int_equal(c.stages[0]->ops->update(c.stages[0], UPDATE(.microbatches = 0)),
+                     TRYST_E_INVALID);
     chain_close(&c);
 }
 
@@ -573,7 +574,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
 static void check_memory(tryst_model_kind kind, int at_least)
 {
     const tryst_model model = small_model(kind);
-    tryst_stage_params params = {.struct_size = sizeof(params)};
+    tryst_stage_params params = {.struct_size = sizeof(params), .slots_count = 2};
     for (int allowed = 0;; allowed++) {
         tryst_stage *stage = NULL;
         const tryst_layers all = {0, 5};
@@ -593,8 +594,8 @@ static void check_memory(tryst_model_kind kind, int at_least)
 
 static void test_memory(void **state)
 {
-    check_memory(TRYST_MODEL_GPT, 4);
-    check_memory(TRYST_MODEL_SLEEP, 1);
+    check_memory(TRYST_MODEL_GPT, 5);
+    check_memory(TRYST_MODEL_SLEEP, 2);
 }
 
 int main(void)

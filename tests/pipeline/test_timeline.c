@@ -69,6 +69,28 @@ static void test_draws_all(void **state)
     assert_null(strstr(content, ">weight gradient<"));
 }
 
+/* R and PREDICT are actions of their own kinds, with bars and places in the legend. */
+static void test_draws_recomputation(void **state)
+{
+    tryst_span spans[] = {
+        {1000000, 3000000, TRYST_SPAN_RECOMPUTE, 2, 7, -1, 0, 0},
+        {3000000, 3500000, TRYST_SPAN_PREDICT, 2, -1, -1, 0, 0},
+        {4000000, 5000000, TRYST_SPAN_BACKWARD, 2, 7, -1, 0, 0},
+    };
+    const tryst_timeline_rank rank = {spans, 3};
+    const tryst_timeline_params params = {
+        .struct_size = sizeof params, .ranks = &rank, .ranks_count = 1};
+    const char *content = draw(&params);
+    assert_non_null(
+        strstr(content, "<title>recompute, stage 2, micro-batch 7: 2.000 ms"));
+    assert_non_null(strstr(content, "<title>predict, stage 2"));
+    assert_non_null(strstr(content, "class='legend'>recompute<"));
+    assert_non_null(strstr(content, "class='legend'>predict<"));
+    assert_non_null(strstr(content, "computes 88 %, idle 12 %"));
+    spans[1].kind = TRYST_SPAN_PREDICT + 1;
+    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
+}
+
 /* Return the x of the last element before `words`, for example in "x='84.00'". */
 static double x_before(const char *content, const char *words)
 {
@@ -136,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_draws_all),
+        cmocka_unit_test(test_draws_recomputation),
         cmocka_unit_test(test_one_window),
         cmocka_unit_test(test_refuses),
     };

@@ -47,7 +47,9 @@ static void test_refuses(void **state)
         {"-n 9 --layers 8", "9 stages need at least 9 layers"},
         {"--model foo", "mlp, gpt, or sleep:"},
         {"--model sleep:x,y", "--model sleep:x,y"},
-        {"--schedule 2f2b", "naive, gpipe, 1f1b"},
+        {"--schedule 2f2b", "naive, gpipe, torchgpipe, 1f1b"},
+        {"--schedule interleaved:group=3", "a group must have"},
+        {"--sleep-activation 4K", "other models have activations"},
         {"--schedule nowhere.csv", "nowhere.csv: No such file"},
         {"--data /nonexistent/file", "/nonexistent/file"},
         {"--optimizer lamb", "must be adam or sgd"},
@@ -88,7 +90,7 @@ static void test_refuses_files(void **state)
         const char *schedule;
         const char *says;
     } rows[] = {
-        {"0F0,0SEND_F0,0B0\n1F0,1B0\n", "row 1 (rank 0), column 2: \"0SEND_F0\""},
+        {"0F0,0SENT0,0B0\n1F0,1B0\n", "row 1 (rank 0), column 2: \"0SENT0\""},
         {"0B0,0F0\n1F0,1B0\n", "<-- ERROR HERE"},
         {"0F0,0B0\n1F0,1B0\n2F0,2B0\n", "its 3 rows are ranks, but there are 2"},
     };

@@ -67,12 +67,19 @@ static tryst_stage *stage_first(const struct second_run *self, int stage)
 static tryst_status open_stage(struct second_run *self, int rank, int stage)
 {
     tryst_layers layers;
-    tryst_stage_params params = bench_stage_params(self->options, self->ordinal);
+    tryst_stage_need need = {.struct_size = sizeof need};
     tryst_status status =
         tryst_model_split(&self->options->model, self->stages_count, stage, &layers);
-    return status == TRYST_OK ? tryst_stage_open(&self->options->model, layers, &params,
-                                                 stage_at(self, rank, stage))
-                              : status;
+    if (status == TRYST_OK) {
+        status = tryst_program_stage_need(self->options->program, stage, &need);
+    }
+    if (status != TRYST_OK) {
+        return status;
+    }
+    const tryst_stage_params params =
+        bench_stage_params(self->options, self->ordinal, &need);
+    return tryst_stage_open(&self->options->model, layers, &params,
+                            stage_at(self, rank, stage));
 }
 
 static tryst_status open_all(struct second_run *self, uint64_t weights_count)
@@ -106,34 +113,36 @@ static void close_all(struct second_run *self)
     free(self->weights);
 }
 
-/* Replay the steps in at most twenty parts, to show progress on a terminal. */
+static void progress_print(void *arg, uint64_t steps_done)
+{
+    const struct second_run *self = arg;
+    uint64_t steps = (uint64_t)self->options->steps;
+    if (steps_done % (steps / 20 + 1) == 0) {
+        FILE *human = bench_human(self->options);
+        fprintf(human, "\rchecking: replayed %llu of %llu steps\033[K",
+                (unsigned long long)steps_done, (unsigned long long)steps);
+        fflush(human);
+    }
+}
+
+/* Replay all steps, with about twenty lines of progress on a terminal. */
 static tryst_status replay(struct second_run *self)
 {
-    uint64_t steps = (uint64_t)self->options->steps;
-    uint64_t part = steps / 20 + 1;
     FILE *human = bench_human(self->options);
     bool terminal = isatty(fileno(human));
-    tryst_status status = TRYST_OK;
-    for (uint64_t step = 0; step < steps && status == TRYST_OK; step += part) {
-        if (terminal) {
-            fprintf(human, "\rchecking: replayed %llu of %llu steps\033[K",
-                    (unsigned long long)step, (unsigned long long)steps);
-            fflush(human);
-        }
-        const tryst_replay_params params = {.struct_size = sizeof params,
-                                            .program = self->options->program,
-                                            .replicas = self->stages,
-                                            .order = order,
-                                            .order_arg = self,
-                                            .ctx = self->ctx,
-                                            .feed = self->data ? feed : NULL,
-                                            .feed_arg = self,
-                                            .first_step = step,
-                                            .steps_count =
-                                                steps - step < part ? steps - step : part,
-                                            .losses = self->losses + step};
-        status = tryst_replay(&params);
-    }
+    const tryst_replay_params params = {.struct_size = sizeof params,
+                                        .program = self->options->program,
+                                        .replicas = self->stages,
+                                        .order = order,
+                                        .order_arg = self,
+                                        .ctx = self->ctx,
+                                        .feed = self->data ? feed : NULL,
+                                        .feed_arg = self,
+                                        .steps_count = (uint64_t)self->options->steps,
+                                        .losses = self->losses,
+                                        .progress = terminal ? progress_print : NULL,
+                                        .progress_arg = self};
+    tryst_status status = tryst_replay(&params);
     if (terminal) {
         fputs("\r\033[K", human);
     }

@@ -23,6 +23,7 @@
 
 static const char help[] =
     "Usage: pp_bench [options]\n"
+    "       pp_bench schedules [--trace NAME] [-n RANKS] [--microbatches N]\n"
     "Train a small model on the bytes of a file, its layers spread over ranks\n"
     "(pipeline parallelism), and report the cost. Started by tryst-run, torchrun or\n"
     "mpirun, pp_bench is one rank; else it starts its ranks on this machine itself.\n"
@@ -40,13 +41,16 @@ static const char help[] =
     "      --sleep-gradient SIZE\n"
     "                           with --dp, gradient of a layer that sleeps, such as 4M\n"
     "                           (0)\n"
+    "      --sleep-activation SIZE\n"
+    "                           what stages that sleep send to each other (4K)\n"
     "      --layers N           layers, at least one for each stage (8)\n"
     "      --hidden N           width of an activation (64)\n"
     "      --heads N            attention heads, a divisor of hidden (4)\n"
     "      --seq N              bytes in a window (64)\n"
-    "      --schedule NAME      naive, gpipe, 1f1b, or a FILE.csv in PyTorch's\n"
-    "                           compute_only form, which sets the ranks and\n"
-    "                           micro-batches of one replica (1f1b)\n"
+    "      --schedule NAME      a schedule with its options, such as 1f1b or\n"
+    "                           interleaved:v=2,group=4; pp_bench schedules lists them.\n"
+    "                           Or a FILE.csv in a form of PyTorch's, which sets the\n"
+    "                           ranks and micro-batches of one replica (1f1b)\n"
     "      --microbatches N     micro-batches in a step, of all replicas (8)\n"
     "      --microbatch-size N  windows in a micro-batch (4)\n"
     "      --steps N            training steps (60)\n"
@@ -183,6 +187,7 @@ static const struct tool_option rows[] = {
     {"no-overlap", 0, TOOL_FLAG, AT(no_overlap)},
     {"model", 0, TOOL_OTHER, .read = read_model},
     {"sleep-gradient", 0, TOOL_BYTES, AT(model.sleep_gradient_bytes), 1, UINT64_MAX},
+    {"sleep-activation", 0, TOOL_BYTES, AT(model.sleep_activation_bytes), 1, UINT64_MAX},
     {"layers", 0, TOOL_COUNT, AT(model.layers), 1, 100000},
     {"hidden", 0, TOOL_COUNT, AT(model.hidden), 1, 65536},
     {"heads", 0, TOOL_COUNT, AT(model.heads), 1, 1024},
@@ -212,14 +217,23 @@ static const struct tool_option rows[] = {
 #undef AT
 /* ---- options that depend on each other --------------------------------------------- */
 
+/* True if `schedule` is the name of a generator, alone or with options. */
 static bool is_generator(const char *schedule)
 {
+    size_t bytes = strcspn(schedule, ":");
     for (int i = 0; tryst_program_schedule_name(i); i++) {
-        if (strcmp(schedule, tryst_program_schedule_name(i)) == 0) {
+        const char *name = tryst_program_schedule_name(i);
+        if (strlen(name) == bytes && strncmp(schedule, name, bytes) == 0) {
             return true;
         }
     }
     return false;
+}
+
+bool bench_loops(const tryst_program *program)
+{
+    size_t body, epilogue;
+    return tryst_program_loop(program, 0, &body, &epilogue);
 }
 
 static bool is_file(const char *schedule)
@@ -278,11 +292,15 @@ static bool generate_schedule(struct bench_options *options)
                       "(--microbatches)",
                       replicas, options->ranks, options->microbatches);
     }
-    if (tryst_program_generate(options->schedule, options->ranks / replicas,
-                               options->microbatches / replicas,
-                               &options->program) != TRYST_OK) {
+    const tryst_schedule_params params = {.struct_size = sizeof params,
+                                          .ranks_count = options->ranks / replicas,
+                                          .microbatches_count =
+                                              options->microbatches / replicas};
+    if (tryst_program_generate(options->schedule, &params, &options->program) !=
+        TRYST_OK) {
         return refuse("--schedule: %s, or a FILE.csv", tryst_last_error());
     }
+    options->microbatches = tryst_program_microbatches(options->program) * replicas;
     return replicate(options);
 }
 
@@ -301,6 +319,11 @@ static bool make_program(struct bench_options *options)
 static bool check_model(struct bench_options *options)
 {
     int stages = tryst_program_stages(options->program);
+    if (options->model.sleep_activation_bytes > 0 &&
+        options->model.kind != TRYST_MODEL_SLEEP) {
+        return refuse("--sleep-activation: other models have activations; add --model "
+                      "sleep:F_MS,B_MS");
+    }
     if (tryst_model_resolve(&options->model, &options->model) != TRYST_OK) {
         return refuse("%s", tryst_last_error());
     }

@@ -51,5 +51,7 @@ struct bench_options {
 enum tool_next bench_options_read(int argc, char **argv, int size,
                                   struct bench_options *options_p);
 void bench_options_close(struct bench_options *options);
+/** True if the program is a loop. */
+bool bench_loops(const tryst_program *program);
 
 #endif

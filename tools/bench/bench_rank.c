@@ -99,12 +99,24 @@ static tryst_status open_job(struct bench_run *run)
                : bench_fail(run, status, "scope 0: %s", tryst_status_str(status));
 }
 
+/* The part of the mean change of the weights that is left after as many updates as a
+ * gradient is late: D of PipeMare (Yang et al. 2021, section 3.2: about e^-2). */
+#define DELTA_LEFT 0.135
+
+/* Return the decay of the mean change for one update; 0: none is kept. */
+static double delta_decay(const tryst_stage_need *need)
+{
+    return need->delta && need->delay > 0 ? pow(DELTA_LEFT, 1 / need->delay) : 0;
+}
+
 tryst_stage_params bench_stage_params(const struct bench_options *options,
-                                      int32_t ordinal)
+                                      int32_t ordinal, const tryst_stage_need *need)
 {
     const struct bench_device *device = &options->device;
     return (tryst_stage_params){.struct_size = sizeof(tryst_stage_params),
-                                .versions_count = 1,
+                                .versions_count = need->versions_count,
+                                .slots_count = need->slots_count,
+                                .delta_decay = delta_decay(need),
                                 .optimizer = &options->optimizer,
                                 .memory = device->memory,
                                 .device = ordinal,
@@ -132,12 +144,17 @@ static tryst_status open_stage(struct bench_run *run, int stage)
 {
     const struct bench_options *options = run->options;
     tryst_layers layers;
-    tryst_stage_params params = bench_stage_params(options, run->ordinal);
-    params.versions_count = options->fault == TRYST_ENGINE_FAULT_STALE ? 2 : 1;
-    params.memory_bytes_max = run->memory_bytes_left;
+    tryst_stage_params params;
+    tryst_stage_need need = {.struct_size = sizeof need};
     tryst_status status = tryst_model_split(
         &options->model, tryst_program_stages(options->program), stage, &layers);
     if (status == TRYST_OK) {
+        status = tryst_program_stage_need(options->program, stage, &need);
+    }
+    if (status == TRYST_OK) {
+        params = bench_stage_params(options, run->ordinal, &need);
+        params.versions_count += options->fault == TRYST_ENGINE_FAULT_STALE;
+        params.memory_bytes_max = run->memory_bytes_left;
         status = tryst_stage_open(&options->model, layers, &params, &run->stages[stage]);
     }
     if (status == TRYST_OK) {
@@ -359,7 +376,11 @@ static tryst_status train_step(struct bench_run *run, uint64_t step)
 {
     double loss = 0;
     uint64_t begin_ns = tryst_now_ns(run->ctx);
-    tryst_status status = tryst_engine_step(run->engine, SCOPE_OF_STEP0 + step, &loss);
+    bool ends =
+        step + 1 == (uint64_t)run->options->steps && bench_loops(run->options->program);
+    tryst_status status =
+        ends ? tryst_engine_step_last(run->engine, SCOPE_OF_STEP0 + step, &loss)
+             : tryst_engine_step(run->engine, SCOPE_OF_STEP0 + step, &loss);
     if (status != TRYST_OK) {
         return engine_failed(run, status);
     }

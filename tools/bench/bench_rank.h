@@ -93,9 +93,9 @@ tryst_status bench_fail(struct bench_run *run, tryst_status status, const char *
 tryst_status bench_transfer_fail(struct bench_run *run, tryst_status status,
                                  const tryst_op *op, const char *what);
 
-/** Return the parameters of a stage on device `ordinal`, with one weight version and all
- *  of --device-memory as its limit. */
+/** Return the parameters of a stage on device `ordinal` that holds what it needs, with
+ *  all of --device-memory as its limit. */
 tryst_stage_params bench_stage_params(const struct bench_options *options,
-                                      int32_t ordinal);
+                                      int32_t ordinal, const tryst_stage_need *need);
 
 #endif

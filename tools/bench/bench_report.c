@@ -32,6 +32,7 @@ struct figures {
     double *waiting_s;
     double measured_mean;
     double predicted_mean;
+    double step_s;   /* of the simulated schedule */
     int cores_count; /* cores that all ranks share; 0: ranks are on several hosts */
 };
 
@@ -77,13 +78,63 @@ static double exposed_s(const struct bench_result *result, const struct figures 
     return exposed > 0 ? exposed : 0;
 }
 
+/* Simulate `steps` steps of a loop, or one step of a program that is none. */
+static tryst_status simulate(const tryst_program *program, int steps,
+                             const tryst_sim_params *params, tryst_sim **sim_p)
+{
+    tryst_program *flat = NULL;
+    bool loops = bench_loops(program);
+    tryst_status status = loops ? tryst_program_unroll(program, steps, &flat) : TRYST_OK;
+    if (status == TRYST_OK) {
+        status = tryst_program_simulate(loops ? flat : program, params, sim_p);
+    }
+    tryst_program_close(flat);
+    return status;
+}
+
+/* Steps after which a loop runs as in all later steps. */
+#define STEADY_STEPS 4
+
+/* Predict bubble and waits. A step of a loop is the difference between two runs of which
+ * one has a step more. */
+static tryst_status predict_program(const struct bench_run *run,
+                                    const struct bench_result *result,
+                                    const tryst_sim_params *params, struct figures *self)
+{
+    const tryst_program *program = run->options->program;
+    tryst_sim *sim = NULL, *shorter = NULL;
+    bool loops = bench_loops(program);
+    tryst_status status = simulate(program, STEADY_STEPS + 1, params, &sim);
+    if (status == TRYST_OK && loops) {
+        status = simulate(program, STEADY_STEPS, params, &shorter);
+    }
+    if (status == TRYST_OK) {
+        self->step_s = sim->makespan_s - (loops ? shorter->makespan_s : 0);
+    }
+    for (int rank = 0; status == TRYST_OK && rank < run->size; rank++) {
+        uint64_t steps = result->facts[rank].stats.steps_count;
+        tryst_sim_rank *of = &sim->ranks[rank];
+        if (loops) {
+            double busy_s = of->busy_s - shorter->ranks[rank].busy_s;
+            self->predicted[rank] = self->step_s > 0 ? 1 - busy_s / self->step_s : 0;
+            self->waiting_s[rank] = (double)steps * (self->step_s - busy_s);
+        } else {
+            self->predicted[rank] = of->bubble_makespan;
+            self->waiting_s[rank] = simulated_wait(sim, rank, steps);
+        }
+        self->predicted_mean += self->predicted[rank] / run->size;
+    }
+    tryst_sim_free(sim);
+    tryst_sim_free(shorter);
+    return status;
+}
+
 static tryst_status predict(const struct bench_run *run,
                             const struct bench_result *result, struct figures *self)
 {
     const tryst_program *program = run->options->program;
     int stages = tryst_program_stages(program);
     tryst_action_costs *costs = calloc((size_t)stages, sizeof *costs);
-    tryst_sim *sim = NULL;
     if (!costs) {
         return TRYST_E_NOMEM;
     }
@@ -95,20 +146,14 @@ static tryst_status predict(const struct bench_run *run,
             .backward_s = mean_cost(run, stats, TRYST_ACTION_BACKWARD),
             .input_grad_s = mean_cost(run, stats, TRYST_ACTION_INPUT_GRAD),
             .weight_grad_s = mean_cost(run, stats, TRYST_ACTION_WEIGHT_GRAD),
-            .update_s = mean_cost(run, stats, TRYST_ACTION_UPDATE)};
+            .update_s = mean_cost(run, stats, TRYST_ACTION_UPDATE),
+            .predict_s = mean_cost(run, stats, TRYST_ACTION_PREDICT)};
     }
     const tryst_sim_params params = {.struct_size = sizeof params,
                                      .costs = costs,
                                      .cores_count =
                                          needs_cores(run) ? self->cores_count : 0};
-    tryst_status status = tryst_program_simulate(program, &params, &sim);
-    for (int rank = 0; status == TRYST_OK && rank < run->size; rank++) {
-        self->predicted[rank] = sim->ranks[rank].bubble_makespan;
-        self->waiting_s[rank] =
-            simulated_wait(sim, rank, result->facts[rank].stats.steps_count);
-    }
-    self->predicted_mean = status == TRYST_OK ? sim->bubble_makespan : 0;
-    tryst_sim_free(sim);
+    tryst_status status = predict_program(run, result, &params, self);
     free(costs);
     return status;
 }
@@ -306,16 +351,16 @@ static json_t *json_document(const struct bench_run *run,
     const struct bench_options *options = run->options;
     char blas[128];
     json_t *document = json_pack(
-        "{ss,ss,ss,ss,si,si,si,si,si,so,so,so,so,so,so,ss}", "version",
+        "{ss,ss,ss,ss,si,si,si,si,si,so,so,so,so,so,so,so,ss}", "version",
         tryst_version_string(), "blas", tryst_blas_describe(blas, sizeof blas), "model",
         tryst_model_kind_name(options->model.kind), "schedule", options->schedule,
         "ranks", run->size, "replicas", options->replicas, "microbatches",
         options->microbatches, "microbatch_size", options->model.microbatch_size, "cores",
         self->cores_count, "steps", json_steps(run, result), "tokens_per_s",
         number(self->tokens_per_s), "bubble_measured", number(self->measured_mean),
-        "bubble_predicted", number(self->predicted_mean), "peak_activation_bytes",
-        json_peaks(result), "per_rank", json_ranks(result, self), "weights_digest",
-        result->digest);
+        "bubble_predicted", number(self->predicted_mean), "step_predicted_s",
+        number(self->step_s), "peak_activation_bytes", json_peaks(result), "per_rank",
+        json_ranks(result, self), "weights_digest", result->digest);
     if (document && options->check) {
         json_object_set_new(document, "check",
                             json_string(result->checked ? "passed" : "failed"));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bench_rank.h"
+#include "bench_schedules.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 
@@ -161,6 +162,9 @@ static int bench_main(int argc, char **argv)
     struct bench_options options;
     int rank = -1;
     int size = 0;
+    if (argc > 1 && strcmp(argv[1], "schedules") == 0) {
+        return bench_schedules(argc - 1, argv + 1);
+    }
     int place = launcher_place("pp_bench", &rank, &size);
     if (place < 0) {
         return 2;

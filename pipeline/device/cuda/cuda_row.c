@@ -420,6 +420,7 @@ static const struct device_kernels device_kernels_cuda = {
     .cross_entropy_backward = cuda_cross_entropy_backward,
     .loss_mean = cuda_loss_mean,
     .update = cuda_update,
+    .predict = cuda_predict,
     .round = cuda_round,
 };
 

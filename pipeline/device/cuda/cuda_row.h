@@ -55,6 +55,8 @@ void cuda_cross_entropy_backward(const struct device_lane *lane, int32_t rows,
 void cuda_loss_mean(const struct device_lane *lane, int32_t rows, const void *losses,
                     double *mean);
 void cuda_update(const struct device_lane *lane, const struct device_update *update);
+void cuda_predict(const struct device_lane *lane,
+                  const struct device_prediction *prediction);
 void cuda_round(const struct device_lane *lane, uint64_t count, const void *wide,
                 void *y);
 

@@ -3,15 +3,20 @@
  * scalars of an update are fp64, and are rounded to fp32 once. */
 #include "cuda_kernel.h"
 
-/* Store weight `i` and clear its gradient. */
+/* Store weight `i` and its mean change, and clear its gradient. `from` may be `to`. */
 template <typename T>
 __device__ static inline void update_finish(const device_update &u, uint64_t i,
                                             float step)
 {
-    const float weight = ((const float *)u.from)[i] - step;
+    const float before = ((const float *)u.from)[i];
+    const float weight = before - step;
     ((float *)u.to)[i] = weight;
     if (u.rounded) {
         ((T *)u.rounded)[i] = rounded<T>(weight);
+    }
+    if (u.delta) {
+        float *delta = (float *)u.delta;
+        delta[i] = (float)u.decay * delta[i] + (float)u.decay_rest * (weight - before);
     }
     ((float *)u.gradients)[i] = 0;
 }

@@ -323,7 +323,7 @@ static void reference_loss_mean(const struct device_lane *lane, int32_t rows,
     *mean = sum / rows;
 }
 
-/* ---- SGD with momentum and Adam over a whole arena; optimizer.c has the formulae --- */
+/* ---- updates (optimizer.c has the formulae) and predictions over a whole arena ----- */
 
 /* Update the moments of weight `i`, and return the amount to subtract from the weight. */
 static double update_step(const struct device_update *u, tryst_dtype wide, size_t i)
@@ -348,11 +348,32 @@ static void reference_update(const struct device_lane *lane,
     tryst_dtype wide = lane->session->wide;
     for (size_t i = 0; i < u->count; i++) {
         double step = update_step(u, wide, i);
-        number_put(u->to, wide, i, number_get(u->from, wide, i) - step);
+        double before = number_get(u->from, wide, i);
+        number_put(u->to, wide, i, before - step);
+        double after = number_get(u->to, wide, i);
         if (u->rounded) {
-            number_put(u->rounded, lane->session->dtype, i, number_get(u->to, wide, i));
+            number_put(u->rounded, lane->session->dtype, i, after);
+        }
+        if (u->delta) {
+            number_put(u->delta, wide, i,
+                       u->decay * number_get(u->delta, wide, i) +
+                           u->decay_rest * (after - before));
         }
         number_put(u->gradients, wide, i, 0);
+    }
+}
+
+static void reference_predict(const struct device_lane *lane,
+                              const struct device_prediction *p)
+{
+    tryst_dtype wide = lane->session->wide;
+    for (size_t i = 0; i < p->count; i++) {
+        double direction = number_get(p->first, wide, i);
+        if (p->adam) {
+            direction /= sqrt(number_get(p->second, wide, i)) * p->root + p->epsilon;
+        }
+        number_put(p->to, lane->session->dtype, i,
+                   number_get(p->from, wide, i) + p->scale * direction);
     }
 }
 
@@ -395,5 +416,6 @@ const struct device_kernels device_kernels_reference = {
     .cross_entropy_backward = reference_cross_entropy_backward,
     .loss_mean = reference_loss_mean,
     .update = reference_update,
+    .predict = reference_predict,
     .round = reference_round,
 };

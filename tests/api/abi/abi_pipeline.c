@@ -48,10 +48,10 @@ static tryst_status own_backward(tryst_stage *base, const tryst_stage_work *give
     return work ? self->inner->ops->backward(self->inner, work) : TRYST_E_INVALID;
 }
 
-static tryst_status own_update(tryst_stage *base, int32_t microbatches, void *done)
+static tryst_status own_update(tryst_stage *base, const tryst_stage_update *how)
 {
     own_stage *self = (own_stage *)base;
-    return self->inner->ops->update(self->inner, microbatches, done);
+    return self->inner->ops->update(self->inner, how);
 }
 
 static void own_versions(const tryst_stage *base, uint64_t *oldest_p, uint64_t *newest_p)
@@ -116,7 +116,7 @@ static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *inp
 static void plan(const tryst_program *program)
 {
     const tryst_check_params check = {.struct_size = sizeof check, .versions_max = 2};
-    const tryst_action_costs costs = {1, 2, 1, 1, 0};
+    const tryst_action_costs costs = {1, 2, 1, 1, 0, 0};
     const tryst_sim_params params = {.struct_size = sizeof params, .costs = &costs};
     tryst_program_peak peak;
     tryst_sim *sim;
@@ -196,6 +196,8 @@ int main(void)
     tryst_program *program;
     tryst_ctx *ctx;
     tryst_group *group;
+    const tryst_schedule_params one_rank = {
+        .struct_size = sizeof one_rank, .ranks_count = 1, .microbatches_count = 2};
     OK(tryst_model_parse("mlp", &model));
     OK(tryst_model_resolve(&model, &model));
     OK(tryst_stage_memory_need(&model, all, &reference, &need));
@@ -203,7 +205,7 @@ int main(void)
     own_open(&stage, &model);
     stage.base.ops->cost(&stage.base, &cost);
     CHECK(cost.forward_flops > 0);
-    OK(tryst_program_generate("gpipe", 1, 2, &program));
+    OK(tryst_program_generate("gpipe", &one_rank, &program));
     plan(program);
     OK(tryst_open(NULL, &ctx));
     OK(tryst_group_open(ctx, NULL, &group));

@@ -27,6 +27,7 @@ template <typename T> static T *reached(T *data)
 
 static device_attention reached(device_attention a);
 static device_update reached(device_update u);
+static device_prediction reached(device_prediction p);
 
 /* ---- launching --------------------------------------------------------------------- */
 
@@ -85,6 +86,7 @@ static void launch(void *stream, void (*kernel)(P...), dim3 grid, dim3 block,
 #include "pipeline/device/cuda/embedding.cu"
 #include "pipeline/device/cuda/gelu.cu"
 #include "pipeline/device/cuda/norm.cu"
+#include "pipeline/device/cuda/predict.cu"
 #include "pipeline/device/cuda/update.cu"
 
 static device_attention reached(device_attention a)
@@ -100,5 +102,15 @@ static device_update reached(device_update u)
     u.first = reached(u.first);
     u.second = reached(u.second);
     u.rounded = reached(u.rounded);
+    u.delta = reached(u.delta);
     return u;
+}
+
+static device_prediction reached(device_prediction p)
+{
+    p.from = reached(p.from);
+    p.to = reached(p.to);
+    p.first = reached(p.first);
+    p.second = reached(p.second);
+    return p;
 }

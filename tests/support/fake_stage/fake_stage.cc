@@ -359,7 +359,19 @@ void update(const device_lane *lane, const device_update *given)
         u.gradients = here(u.gradients);
         u.first = here(u.first);
         u.second = here(u.second);
+        u.delta = here(u.delta);
         plain.update(lane, &u);
+    });
+}
+
+void predict(const device_lane *lane, const device_prediction *given)
+{
+    queue(lane, [lane, p = *given]() mutable {
+        p.from = here(p.from);
+        p.to = here(p.to);
+        p.first = here(p.first);
+        p.second = here(p.second);
+        plain.predict(lane, &p);
     });
 }
 
@@ -405,6 +417,7 @@ device_kernels make_row()
     made.cross_entropy_backward = cross_entropy_backward;
     made.loss_mean = loss_mean;
     made.update = update;
+    made.predict = predict;
     made.round = round_off;
     return made;
 }

@@ -147,6 +147,20 @@ TRYST_API tryst_status tryst_coll_tree(tryst_group *group,
                                        const tryst_coll_params *coll_params,
                                        uint32_t tree, bool is_up, int32_t *parents);
 
+typedef struct tryst_coll_order {
+    size_t struct_size;
+    uint32_t trees;
+    uint32_t reserved;
+    uint64_t first;
+    uint64_t count;
+} tryst_coll_order;
+
+TRYST_API tryst_status tryst_coll_order_get(tryst_group *group,
+                                            const tryst_coll_params *coll_params,
+                                            const tryst_subgroup_params *members,
+                                            uint32_t tree, tryst_coll_order *order,
+                                            int32_t *parents);
+
 TRYST_END_DECLS
 
 #endif

@@ -16,7 +16,10 @@ typedef enum tryst_action_kind {
     TRYST_ACTION_INPUT_GRAD = 3,
     TRYST_ACTION_WEIGHT_GRAD = 4,
     TRYST_ACTION_UPDATE = 5,
-    TRYST_ACTION_REDUCE_GRAD = 6
+    TRYST_ACTION_REDUCE_GRAD = 6,
+    TRYST_ACTION_RECOMPUTE = 7,
+    TRYST_ACTION_PREDICT = 8,
+    TRYST_ACTION_KINDS = 9
 } tryst_action_kind;
 
 TRYST_API const char *tryst_action_kind_name(tryst_action_kind kind);
@@ -26,6 +29,9 @@ typedef struct tryst_action {
     int32_t stage;
     int32_t microbatch;
     int32_t version;
+    int32_t slot;
+    int32_t direction;
+    double ahead;
 } tryst_action;
 
 TRYST_API const char *tryst_action_format(const tryst_action *action, char *text,
@@ -42,11 +48,99 @@ TRYST_API void tryst_program_close(tryst_program *program);
 TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
                                             const tryst_action *action);
 
-TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_count,
-                                              int microbatches_count,
+typedef enum tryst_schedule_recompute {
+    TRYST_RECOMPUTE_NEVER = 0,
+    TRYST_RECOMPUTE_EXCEPT_LAST = 1,
+    TRYST_RECOMPUTE_ALWAYS = 2
+} tryst_schedule_recompute;
+
+typedef struct tryst_schedule_params {
+    size_t struct_size;
+    int32_t ranks_count;
+    int32_t microbatches_count;
+    int32_t chunks_count;
+    int32_t group;
+    int32_t every;
+    int32_t inflight;
+    int32_t cap;
+    int32_t updates_count;
+    int32_t recompute;
+    int32_t rate;
+} tryst_schedule_params;
+
+#define TRYST_GROUP_TORCH (-1)
+
+TRYST_API tryst_status tryst_program_generate(const char *schedule,
+                                              const tryst_schedule_params *params,
                                               tryst_program **program_p);
 
+TRYST_API tryst_status tryst_program_replicate(const tryst_program *program,
+                                               int replicas_count,
+                                               tryst_program **replicated_p);
+
+enum {
+    TRYST_SCHEDULE_CHUNKS = 1,
+    TRYST_SCHEDULE_GROUP = 2,
+    TRYST_SCHEDULE_EVERY = 4,
+    TRYST_SCHEDULE_INFLIGHT = 8,
+    TRYST_SCHEDULE_CAP = 16,
+    TRYST_SCHEDULE_UPDATES = 32,
+    TRYST_SCHEDULE_RECOMPUTE = 64,
+    TRYST_SCHEDULE_RATE = 128
+};
+
+typedef struct tryst_schedule {
+    size_t struct_size;
+    const char *name;
+    const char *help;
+    uint32_t options;
+    bool asynchronous;
+    const char *(*check)(tryst_schedule_params *params);
+    tryst_status (*generate)(const tryst_schedule_params *params, tryst_program *program,
+                             int rank);
+} tryst_schedule;
+
+TRYST_API tryst_status tryst_program_schedule_register(const tryst_schedule *schedule);
+
+TRYST_API const tryst_schedule *tryst_program_schedule(int index);
 TRYST_API const char *tryst_program_schedule_name(int index);
+
+typedef enum tryst_program_part {
+    TRYST_PROGRAM_PROLOGUE = 0,
+    TRYST_PROGRAM_BODY = 1,
+    TRYST_PROGRAM_EPILOGUE = 2
+} tryst_program_part;
+
+TRYST_API tryst_status tryst_program_mark(tryst_program *program, int rank,
+                                          tryst_program_part part);
+TRYST_API bool tryst_program_loop(const tryst_program *program, int rank, size_t *body_p,
+                                  size_t *epilogue_p);
+
+TRYST_API tryst_status tryst_program_unroll(const tryst_program *program, int steps_count,
+                                            tryst_program **flat_p);
+
+TRYST_API void tryst_program_rate_set(tryst_program *program, int32_t updates);
+TRYST_API int32_t tryst_program_rate(const tryst_program *program);
+
+typedef struct tryst_program_read {
+    int32_t version;
+    int32_t newest;
+    int32_t delay;
+} tryst_program_read;
+
+TRYST_API tryst_status tryst_program_reads(const tryst_program *program, int rank,
+                                           tryst_program_read *reads);
+
+typedef struct tryst_stage_need {
+    size_t struct_size;
+    int32_t versions_count;
+    int32_t slots_count;
+    double delay;
+    bool delta;
+} tryst_stage_need;
+
+TRYST_API tryst_status tryst_program_stage_need(const tryst_program *program, int stage,
+                                                tryst_stage_need *need_p);
 
 TRYST_API int tryst_program_ranks(const tryst_program *program);
 TRYST_API int tryst_program_stages(const tryst_program *program);
@@ -54,6 +148,10 @@ TRYST_API int tryst_program_microbatches(const tryst_program *program);
 TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program,
                                                     int rank, size_t *count_p);
 TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
+TRYST_API int tryst_program_rank_of_microbatch(const tryst_program *program, int stage,
+                                               int microbatch);
+TRYST_API int tryst_program_replicas(const tryst_program *program, int stage,
+                                     int32_t *ranks, int capacity);
 
 TRYST_API tryst_status tryst_program_load_csv(const char *path,
                                               tryst_program **program_p);
@@ -82,6 +180,7 @@ typedef struct tryst_action_costs {
     double input_grad_s;
     double weight_grad_s;
     double update_s;
+    double predict_s;
 } tryst_action_costs;
 
 typedef struct tryst_sim_params {
@@ -92,6 +191,7 @@ typedef struct tryst_sim_params {
     double link_bytes_per_s;
     int32_t cores_count;
     int32_t reserved;
+    const double *reduce_grad_s;
 } tryst_sim_params;
 
 typedef struct tryst_sim_rank {
@@ -134,7 +234,10 @@ typedef enum tryst_span_kind {
     TRYST_SPAN_WAIT = 5,
     TRYST_SPAN_SEND = 6,
     TRYST_SPAN_RECEIVE = 7,
-    TRYST_SPAN_KINDS = 8
+    TRYST_SPAN_KINDS = 8,
+    TRYST_SPAN_REDUCE_GRAD = 8,
+    TRYST_SPAN_RECOMPUTE = 9,
+    TRYST_SPAN_PREDICT = 10
 } tryst_span_kind;
 
 typedef struct tryst_span {
@@ -174,7 +277,9 @@ typedef enum tryst_engine_fault {
     TRYST_ENGINE_FAULT_NONE = 0,
     TRYST_ENGINE_FAULT_SWAP = 1,
     TRYST_ENGINE_FAULT_STALE = 2,
-    TRYST_ENGINE_FAULT_DROP = 3
+    TRYST_ENGINE_FAULT_DROP = 3,
+    TRYST_ENGINE_FAULT_LOSE = 4,
+    TRYST_ENGINE_FAULT_TWICE = 5
 } tryst_engine_fault;
 
 typedef struct tryst_engine_params {
@@ -190,6 +295,7 @@ typedef struct tryst_engine_params {
     uint64_t fault_step;
     uint64_t timeout_ns;
     uint64_t memory_bytes_max;
+    bool reduce_at_end;
 } tryst_engine_params;
 
 TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
@@ -197,6 +303,9 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
 
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);
+
+TRYST_API tryst_status tryst_engine_step_last(tryst_engine *engine, uint64_t step,
+                                              double *loss_p);
 
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
@@ -221,9 +330,11 @@ typedef struct tryst_engine_stats {
     uint64_t bytes_received;
     uint64_t peak_activation_bytes;
     uint64_t buffer_allocations;
-    uint64_t action_counts[8];
-    uint64_t action_wall_ns[8];
-    uint64_t action_cpu_ns[8];
+    uint64_t action_counts[16];
+    uint64_t action_wall_ns[16];
+    uint64_t action_cpu_ns[16];
+    uint64_t bytes_reduced;
+    uint64_t reduce_wait_ns;
 } tryst_engine_stats;
 
 TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,

@@ -4,9 +4,14 @@
 #define TRYST_REPLAY_H
 
 #include <stdbool.h>
+#include <tryst/coll.h>
 #include <tryst/pipeline.h>
 
 TRYST_BEGIN_DECLS
+
+typedef tryst_status (*tryst_sum_order_fn)(void *arg, int32_t stage,
+                                           const tryst_coll_params *sum, uint32_t tree,
+                                           tryst_coll_order *order, int32_t *parents);
 
 typedef struct tryst_replay_params {
     size_t struct_size;
@@ -18,6 +23,11 @@ typedef struct tryst_replay_params {
     uint64_t first_step;
     uint64_t steps_count;
     double *losses;
+    tryst_stage *const *replicas;
+    tryst_sum_order_fn order;
+    void *order_arg;
+    void (*progress)(void *arg, uint64_t steps_done);
+    void *progress_arg;
 } tryst_replay_params;
 
 TRYST_API tryst_status tryst_replay(const tryst_replay_params *params);

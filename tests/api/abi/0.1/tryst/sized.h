@@ -19,7 +19,7 @@ static inline size_t tryst_sized_bytes(const void *sized)
 
 static inline bool tryst_sized_is_set(const void *sized)
 {
-    const size_t bytes = tryst_sized_bytes(sized);
+    size_t bytes = tryst_sized_bytes(sized);
     return bytes >= sizeof bytes && bytes <= TRYST_SIZED_MAX;
 }
 
@@ -32,7 +32,7 @@ static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
 {
     if (from && !tryst_sized_is_set(from))
         return false;
-    const size_t bytes = from ? tryst_sized_bytes(from) : 0;
+    size_t bytes = from ? tryst_sized_bytes(from) : 0;
     for (size_t i = to_bytes; from && i < bytes; i++)
         if (((const char *)from)[i])
             return false;
@@ -52,8 +52,8 @@ static inline const void *tryst_sized_view(const void *from, void *room, size_t 
 
 static inline bool tryst_sized_write(void *to, const void *from, size_t from_bytes)
 {
-    const size_t bytes = tryst_sized_bytes(to);
-    const size_t common = bytes < from_bytes ? bytes : from_bytes;
+    size_t bytes = tryst_sized_bytes(to);
+    size_t common = bytes < from_bytes ? bytes : from_bytes;
     if (!tryst_sized_is_set(to))
         return false;
     memcpy((char *)to + sizeof bytes, (const char *)from + sizeof bytes,
@@ -65,10 +65,9 @@ static inline bool tryst_sized_write(void *to, const void *from, size_t from_byt
 static inline const char *tryst_sized_reason(const void *sized)
 {
     if (!tryst_sized_is_set(sized))
-        return "struct_size is not set: set it with sizeof";
-    return "a field that this version of the library does not know is set: leave it "
-           "zero, "
-           "or use the library that the program was built for";
+        return "struct_size is not set; set it with sizeof";
+    return "a field of a later version is set; set it to zero, or use the library that "
+           "the program was built for";
 }
 
 #endif

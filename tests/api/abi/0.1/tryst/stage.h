@@ -28,6 +28,7 @@ typedef struct tryst_model {
     uint64_t sleep_forward_ns;
     uint64_t sleep_backward_ns;
     uint64_t sleep_activation_bytes;
+    uint64_t sleep_gradient_bytes;
 } tryst_model;
 
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model);
@@ -81,6 +82,8 @@ typedef struct tryst_stage_info {
     bool split_backward;
     tryst_memory_kind memory;
     int32_t device;
+    int32_t slots_count;
+    bool keeps_delta;
 } tryst_stage_info;
 
 typedef struct tryst_stage_work {
@@ -95,10 +98,42 @@ typedef struct tryst_stage_work {
     void *kept;
     void *const *waits;
     int32_t waits_count;
-    int32_t reserved;
+    int32_t slot;
     void *ready;
     void *done;
+    tryst_status (*part_needed)(void *arg, int32_t part);
+    tryst_status (*part_added)(void *arg, int32_t part);
+    void *part_arg;
 } tryst_stage_work;
+
+typedef struct tryst_stage_update {
+    size_t struct_size;
+    int32_t microbatches;
+    int32_t reserved;
+    double rate;
+    void *done;
+} tryst_stage_update;
+
+typedef enum tryst_stage_direction {
+    TRYST_DIRECTION_STEP = 0,
+    TRYST_DIRECTION_DELTA = 1
+} tryst_stage_direction;
+
+typedef struct tryst_stage_prediction {
+    size_t struct_size;
+    int32_t slot;
+    int32_t direction;
+    double ahead;
+    void *done;
+} tryst_stage_prediction;
+
+typedef struct tryst_stage_part {
+    size_t struct_size;
+    int32_t layer;
+    tryst_dtype dtype;
+    uint64_t count;
+    void *gradient;
+} tryst_stage_part;
 
 typedef struct tryst_stage_cost {
     size_t struct_size;
@@ -139,7 +174,7 @@ typedef struct tryst_stage_ops {
     tryst_status (*backward_input)(tryst_stage *stage, const tryst_stage_work *work);
     tryst_status (*backward_weight)(tryst_stage *stage, const tryst_stage_work *work);
 
-    tryst_status (*update)(tryst_stage *stage, int32_t microbatches, void *done);
+    tryst_status (*update)(tryst_stage *stage, const tryst_stage_update *update);
 
     void (*versions)(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p);
 
@@ -150,6 +185,17 @@ typedef struct tryst_stage_ops {
     void (*close)(tryst_stage *stage);
 
     const char *(*error)(const tryst_stage *stage);
+
+    int32_t (*parts_count)(const tryst_stage *stage);
+
+    tryst_status (*part)(const tryst_stage *stage, int32_t part,
+                         tryst_stage_part *part_p);
+
+    tryst_status (*update_begin)(tryst_stage *stage, const tryst_stage_update *update);
+
+    tryst_status (*update_part)(tryst_stage *stage, int32_t part);
+
+    tryst_status (*predict)(tryst_stage *stage, const tryst_stage_prediction *prediction);
 } tryst_stage_ops;
 
 struct tryst_stage {
@@ -178,6 +224,9 @@ typedef struct tryst_stage_params {
     bool recompute;
     uint64_t memory_bytes_max;
     uint64_t timeout_ns;
+    int32_t slots_count;
+    int32_t reserved2;
+    double delta_decay;
 } tryst_stage_params;
 
 typedef struct tryst_stage_memory {

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and checks the structs of update and predict, and a work's slot, for the stages
+ * of this library. So all of them refuse in the same words. If a call is refused,
+ * tryst_last_error has the reason. */
+#ifndef TRYST_PIPELINE_BASE_STAGE_CALLS_H
+#define TRYST_PIPELINE_BASE_STAGE_CALLS_H
+
+#include "params.h"
+
+#include <math.h>
+
+/** Copy the caller's `given` to `*update_p`, with the default of `rate` filled in.
+ *  Returns TRYST_OK, or TRYST_E_INVALID without effect. */
+static inline tryst_status stage_update_read(const tryst_stage_update *given,
+                                             tryst_stage_update *update_p)
+{
+    tryst_stage_update update;
+    tryst_status status =
+        params_read_given(&update, sizeof(update), given, "tryst_stage_update");
+    if (status != TRYST_OK) {
+        return status;
+    }
+    if (update.microbatches < 1) {
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot update the weights: the step has %d micro-batches (1 or more)",
+            (int)update.microbatches);
+    }
+    if (!isfinite(update.rate) || update.rate < 0) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot update the weights: the rate's factor is %g; use a finite "
+                      "number of 0 (for 1) or more",
+                      update.rate);
+    }
+    update.rate = update.rate == 0 ? 1 : update.rate;
+    *update_p = update;
+    return TRYST_OK;
+}
+
+/** Copy the caller's `given` to `*prediction_p`, and check that a stage with `info` can
+ *  make it. Returns TRYST_OK, or TRYST_E_INVALID without effect. */
+static inline tryst_status stage_prediction_read(const tryst_stage_info *info,
+                                                 const tryst_stage_prediction *given,
+                                                 tryst_stage_prediction *prediction_p)
+{
+    tryst_stage_prediction p;
+    tryst_status status =
+        params_read_given(&p, sizeof(p), given, "tryst_stage_prediction");
+    if (status != TRYST_OK) {
+        return status;
+    }
+    if (p.slot < 1 || p.slot > info->slots_count) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot predict weights into slot %d: the stage has %d slots, from "
+                      "1 (slots_count)",
+                      (int)p.slot, (int)info->slots_count);
+    }
+    if (!isfinite(p.ahead)) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot predict weights %g updates ahead: use a finite number",
+                      p.ahead);
+    }
+    if (p.direction != TRYST_DIRECTION_STEP && p.direction != TRYST_DIRECTION_DELTA) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot predict weights: direction %d does not exist; use the "
+                      "optimiser's step (0) or the mean change (1)",
+                      (int)p.direction);
+    }
+    if (p.direction == TRYST_DIRECTION_DELTA && !info->keeps_delta) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot predict weights by their mean change: the stage keeps "
+                      "none; open it with delta_decay");
+    }
+    *prediction_p = p;
+    return TRYST_OK;
+}
+
+/** Check that a call can read the weights of `slot` (not 0). filled[i] is true if a
+ *  prediction has written slot i + 1. Returns TRYST_OK or TRYST_E_INVALID. */
+static inline tryst_status stage_slot_check(const tryst_stage_info *info,
+                                            const bool *filled, int32_t slot)
+{
+    if (slot < 1 || slot > info->slots_count) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot compute with weight slot %d: the stage holds %d, from 1",
+                      (int)slot, (int)info->slots_count);
+    }
+    return filled[slot - 1]
+               ? TRYST_OK
+               : refuse(TRYST_E_INVALID,
+                        "cannot compute with weight slot %d: no prediction has filled it",
+                        (int)slot);
+}
+
+/** Refuse to `what` ("update the weights") because `part` lacks the previous update. */
+#define refuse_part_behind(what, part)                                       \
+    refuse(TRYST_E_INVALID,                                                  \
+           "cannot %s: part %d lacks the previous update; call update_part " \
+           "for it",                                                         \
+           what, (int)(part))
+
+#endif

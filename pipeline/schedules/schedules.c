@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds a schedule by name and lets it write a program.
+ *
+ * The one idea: a schedule orders a rank's compute actions and nothing else, so it is one
+ * small function, and its name occurs nowhere else in the library. Callers add their own
+ * with tryst_program_schedule_register. */
+#include "schedules.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "options.h"
+#include "pipeline/base/params.h"
+#include "pipeline/base/refuse.h"
+#include "pipeline/base/text.h"
+
+/* ---- known schedules --------------------------------------------------------------- */
+
+#define REGISTERED_MAX 64
+
+static const tryst_schedule *const own[] = {
+    &schedule_naive,         &schedule_gpipe,     &schedule_torchgpipe,
+    &schedule_1f1b,          &schedule_dapple_b,  &schedule_interleaved,
+    &schedule_bfs,           &schedule_pipedream, &schedule_pipedream_vsync,
+    &schedule_pipedream_2bw, &schedule_pipemare,  &schedule_xpipe,
+    &schedule_spectrain,
+};
+#define OWN_COUNT ((int)(sizeof own / sizeof *own))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* under lock; those below the count never change */
+static tryst_schedule registered[REGISTERED_MAX];
+static int registered_count;
+
+const tryst_schedule *tryst_program_schedule(int index)
+{
+    const tryst_schedule *found = NULL;
+    if (index >= 0 && index < OWN_COUNT) {
+        return own[index];
+    }
+    pthread_mutex_lock(&lock);
+    if (index >= OWN_COUNT && index - OWN_COUNT < registered_count) {
+        found = &registered[index - OWN_COUNT];
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+const char *tryst_program_schedule_name(int index)
+{
+    const tryst_schedule *schedule = tryst_program_schedule(index);
+    return schedule ? schedule->name : NULL;
+}
+
+static const tryst_schedule *find(const char *name, size_t bytes)
+{
+    const tryst_schedule *schedule;
+    for (int i = 0; (schedule = tryst_program_schedule(i)) != NULL; i++) {
+        if (strlen(schedule->name) == bytes &&
+            strncmp(schedule->name, name, bytes) == 0) {
+            return schedule;
+        }
+    }
+    return NULL;
+}
+
+tryst_status tryst_program_schedule_register(const tryst_schedule *schedule)
+{
+    tryst_schedule read;
+    tryst_status status =
+        params_read_given(&read, sizeof read, schedule, "tryst_schedule");
+    if (status != TRYST_OK) {
+        return status;
+    }
+    if (!read.name || !read.generate || options_name_bytes(read.name) == 0 ||
+        read.name[options_name_bytes(read.name)]) {
+        return refuse(TRYST_E_INVALID, "cannot register a schedule: it needs a function "
+                                       "generate, and a name without a colon");
+    }
+    read.help = read.help ? read.help : "";
+    if (find(read.name, strlen(read.name))) {
+        return refuse(TRYST_E_INVALID, "cannot register the schedule %s: it is known",
+                      read.name);
+    }
+    pthread_mutex_lock(&lock);
+    bool fits = registered_count < REGISTERED_MAX;
+    if (fits) {
+        registered[registered_count++] = read;
+    }
+    pthread_mutex_unlock(&lock);
+    return fits ? TRYST_OK
+                : refuse(TRYST_E_NOMEM, "cannot register the schedule %s: there are %d",
+                         read.name, REGISTERED_MAX);
+}
+
+static tryst_status refuse_unknown(const char *name)
+{
+    char known[512];
+    struct text out = text_begin(known, sizeof known);
+    for (int i = 0; tryst_program_schedule_name(i); i++) {
+        text_add(&out, "%s%s", i ? ", " : "", tryst_program_schedule_name(i));
+    }
+    return refuse(TRYST_E_PROGRAM,
+                  "cannot generate a program: unknown schedule \"%.64s\"; known are %s",
+                  name, known);
+}
+
+/* ---- generation -------------------------------------------------------------------- */
+
+/* Append one UPDATE for each stage that the list of `rank` names, in ascending order. */
+static tryst_status updates_append(tryst_program *program, int rank)
+{
+    size_t count = 0;
+    (void)tryst_program_actions(program, rank, &count);
+    tryst_status status = TRYST_OK;
+    for (int stage = 0; stage < tryst_program_stages(program); stage++) {
+        const tryst_action *actions = tryst_program_actions(program, rank, NULL);
+        const tryst_action update = {
+            .kind = TRYST_ACTION_UPDATE, .stage = stage, .microbatch = -1, .version = 1};
+        size_t i = 0;
+        while (i < count && actions[i].stage != stage) {
+            i++;
+        }
+        if (i < count && status == TRYST_OK) {
+            status = tryst_program_append(program, rank, &update);
+        }
+    }
+    return status;
+}
+
+static tryst_status write(const tryst_schedule *schedule,
+                          const tryst_schedule_params *params, tryst_program *program)
+{
+    tryst_status status = TRYST_OK;
+    for (int rank = 0; rank < params->ranks_count && status == TRYST_OK; rank++) {
+        status = schedule->generate(params, program, rank);
+        if (status == TRYST_OK && !schedule->asynchronous) {
+            status = updates_append(program, rank);
+        }
+    }
+    tryst_program_rate_set(program, params->rate);
+    return status;
+}
+
+static tryst_status generate(const tryst_schedule *schedule,
+                             tryst_schedule_params *params, tryst_program **program_p)
+{
+    if (params->ranks_count < 1 || params->microbatches_count < 1) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot generate a program for %d ranks and %d micro-batches: each "
+                      "count must be at least 1",
+                      params->ranks_count, params->microbatches_count);
+    }
+    const char *reason = schedule->check ? schedule->check(params) : NULL;
+    if (reason) {
+        return refuse(
+            TRYST_E_PROGRAM, "cannot generate %s for %d ranks and %d micro-batches: %s",
+            schedule->name, params->ranks_count, params->microbatches_count, reason);
+    }
+    params->chunks_count = params->chunks_count > 0 ? params->chunks_count : 1;
+    if (params->chunks_count > INT32_MAX / params->ranks_count) {
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot generate a program for %d ranks of %d stages each: too many "
+            "stages",
+            params->ranks_count, params->chunks_count);
+    }
+    tryst_program *program = NULL;
+    tryst_status status = tryst_program_open(params->ranks_count,
+                                             params->ranks_count * params->chunks_count,
+                                             params->microbatches_count, &program);
+    if (status == TRYST_OK) {
+        status = write(schedule, params, program);
+    }
+    if (status != TRYST_OK) {
+        tryst_program_close(program);
+        return status;
+    }
+    *program_p = program;
+    return TRYST_OK;
+}
+
+tryst_status tryst_program_generate(const char *schedule,
+                                    const tryst_schedule_params *params,
+                                    tryst_program **program_p)
+{
+    tryst_schedule_params own_params;
+    if (!schedule || !program_p) {
+        return refuse_null("generate a program", schedule ? "program_p" : "schedule");
+    }
+    tryst_status status = params_read_given(&own_params, sizeof own_params, params,
+                                            "tryst_schedule_params");
+    const tryst_schedule *found = find(schedule, options_name_bytes(schedule));
+    if (status == TRYST_OK && !found) {
+        status = refuse_unknown(schedule);
+    }
+    if (status == TRYST_OK) {
+        status = options_read(found, schedule, &own_params);
+    }
+    return status == TRYST_OK ? generate(found, &own_params, program_p) : status;
+}

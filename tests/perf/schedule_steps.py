@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times the steps of schedules whose stages only sleep, beside the simulated step.
+
+usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [--activation SIZE] [schedule…]
+
+Each run trains all schedules in turn, so that a change of the machine's load meets all of them. A rank's F takes 10 ms and
+its B 20 ms; with v chunks each chunk takes its share. Prints, for each schedule, the median over the runs of: the median
+step, the step that the simulator computes from the measured times of the actions, and their ratio; and the step in
+multiples of that of 1f1b in the same run.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+
+SCHEDULES = ["1f1b", "gpipe", "interleaved:v=2", "bfs:v=2", "pipedream", "pipedream-2bw"]
+
+
+def chunks_of(schedule):
+    for option in schedule.partition(":")[2].split(","):
+        if option.startswith("v="):
+            return int(option[2:])
+    return 1
+
+
+def run(args, schedule):
+    """Returns the median step and the simulated step, in seconds."""
+    chunks = chunks_of(schedule)
+    with tempfile.NamedTemporaryFile(suffix=".json") as figures:
+        command = [args.pp_bench, "-n", str(args.ranks), "--model", f"sleep:{10 / chunks},{20 / chunks}",
+                   "--layers", str(args.ranks * chunks), "--sleep-activation", args.activation,
+                   "--microbatches", str(args.microbatches), "--steps", str(args.steps), "--schedule", schedule,
+                   "--json", figures.name]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=args.timeout)
+        document = json.load(figures)
+    # the first step fills caches, the last of a loop has no forwards of a next step
+    seconds = [step["seconds"] for step in document["steps"][1:-1]]
+    return statistics.median(seconds), document["step_predicted_s"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pp_bench")
+    parser.add_argument("schedules", nargs="*")
+    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--microbatches", type=int, default=64)
+    parser.add_argument("--activation", default="64K")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for each run")
+    args = parser.parse_args()
+    schedules = list(dict.fromkeys(["1f1b", *(args.schedules or SCHEDULES)]))
+    found = {schedule: [] for schedule in schedules}
+    for _ in range(args.runs):
+        for schedule in schedules:
+            found[schedule].append(run(args, schedule))
+    print(f"{'schedule':24} {'step, s':>9} {'simulated':>9} {'ratio':>7} {'lowest':>7} {'highest':>7} {'of 1f1b':>8}")
+    for schedule in schedules:
+        ratios = [step / simulated for step, simulated in found[schedule]]
+        of_base = [step / base for (step, _), (base, _) in zip(found[schedule], found["1f1b"])]
+        print(f"{schedule:24} {statistics.median(s for s, _ in found[schedule]):9.4f} "
+              f"{statistics.median(s for _, s in found[schedule]):9.4f} {statistics.median(ratios):7.4f} "
+              f"{min(ratios):7.4f} {max(ratios):7.4f} {statistics.median(of_base):8.4f}")
+    print(f"({args.ranks} ranks, {args.microbatches} micro-batches, {args.activation} activations; "
+          f"medians of {args.runs} runs)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every schedule, run by pp_bench with 4 processes and --check, as a user would; the list of schedules and a trace.
+#
+# usage: test_schedules.sh <pp_bench> <transport> [delayed|stopped]
+#   delayed  while a schedule runs, its ranks are stopped in turn for 20 ms, again and again
+#   stopped  one rank is stopped for 2 s
+set -euo pipefail
+bench=$1 transport=$2 disturb=${3:-}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+
+# Stop ranks of pp_bench (process $1) while it runs.
+disturb() {
+    local ranks rank begun=$SECONDS
+    sleep 0.3
+    mapfile -t ranks < <(pgrep -P "$1")
+    [ ${#ranks[@]} -gt 0 ] || return 0
+    if [ "$disturb" = stopped ]; then
+        kill -STOP "${ranks[1]}" 2>/dev/null || return 0
+        touch "$dir/disturbed"
+        sleep 2
+        kill -CONT "${ranks[1]}" 2>/dev/null || true
+        return 0
+    fi
+    while kill -0 "$1" 2>/dev/null && [ $((SECONDS - begun)) -lt 20 ]; do
+        for rank in "${ranks[@]}"; do
+            kill -STOP "$rank" 2>/dev/null || return 0
+            touch "$dir/disturbed"
+            sleep 0.02
+            kill -CONT "$rank" 2>/dev/null || return 0
+            sleep 0.02
+        done
+    done
+}
+
+steps=4
+[ -z "$disturb" ] || steps=300
+run() { # <schedule> [option…]
+    local schedule=$1 pid status=0
+    shift
+    "$bench" -n 4 --transport "$transport" --model mlp --hidden 16 --schedule "$schedule" --steps "$steps" --check "$@" \
+        >"$dir/out" 2>&1 &
+    pid=$!
+    [ -z "$disturb" ] || disturb "$pid"
+    wait "$pid" || status=$?
+    [ $status -eq 0 ] || fail "$schedule $*: exit status $status: $(cat "$dir/out")"
+    grep -q "bitwise equal to the replay's" "$dir/out" || fail "$schedule: no word of the check: $(cat "$dir/out")"
+    sed -nE 's/.*weights ([0-9a-f]+)$/\1/p' "$dir/out" >"$dir/digest"
+}
+
+if [ "$disturb" = stopped ]; then
+    run pipedream
+    [ -e "$dir/disturbed" ] || fail "pp_bench ended before a rank was stopped"
+    exit 0
+fi
+
+# Synchronous schedules of one order of sums have one digest.
+digest=
+for schedule in 1f1b gpipe naive dapple-b interleaved interleaved:v=2,group=8 1f1b:recompute=always \
+    interleaved:recompute=except_last; do
+    [ -z "$disturb" ] || [ "$schedule" = interleaved ] || [ "$schedule" = 1f1b ] || continue
+    run "$schedule"
+    [ -z "$digest" ] || [ "$digest" = "$(cat "$dir/digest")" ] || fail "$schedule: other weights than 1f1b"
+    digest=$(cat "$dir/digest")
+done
+if [ -n "$disturb" ]; then
+    run pipedream-2bw
+    run xpipe
+    [ -e "$dir/disturbed" ] || fail "pp_bench ended before a rank was delayed"
+    exit 0
+fi
+digest=
+for schedule in torchgpipe bfs bfs:v=1; do
+    run "$schedule"
+    [ -z "$digest" ] || [ "$digest" = "$(cat "$dir/digest")" ] || fail "$schedule: other weights than torchgpipe"
+    digest=$(cat "$dir/digest")
+done
+# A loop, and the flat program of the same updates.
+for schedule in pipedream pipedream:every=4 pipedream-vsync pipedream-vsync:inflight=2 pipedream-2bw pipemare \
+    pipemare:every=2,rate=10 xpipe pipedream:recompute=always; do
+    run "$schedule"
+done
+run spectrain --optimizer sgd
+run pipedream:updates=8
+
+"$bench" schedules >"$dir/list"
+for schedule in naive gpipe torchgpipe 1f1b dapple-b interleaved bfs pipedream pipedream-vsync pipedream-2bw pipemare \
+    xpipe spectrain; do
+    grep -qx "$schedule" "$dir/list" || fail "pp_bench schedules does not list $schedule"
+done
+"$bench" schedules --trace pipedream:every=2 -n 3 --microbatches 4 >"$dir/trace"
+grep -qx 'stage 0: 2 versions, 0 slots, delay 1' "$dir/trace" || fail "$(cat "$dir/trace")"
+# micro-batch 7: F and B at stage 0 read max(0, (7 - 2) / 2) = 2, at stage 2 7 / 2 = 3
+grep -Eqx ' *7 +2\+1 +2\+1 +3\+0 +3\+0 +3\+0 +3\+0' "$dir/trace" || fail "$(cat "$dir/trace")"
+"$bench" schedules --trace nothing >"$dir/out" 2>&1 && fail "--trace nothing was not refused"
+grep -q 'unknown schedule "nothing"; known are naive' "$dir/out" || fail "$(cat "$dir/out")"
