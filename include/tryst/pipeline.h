@@ -162,6 +162,9 @@ typedef struct tryst_schedule_params {
  *  ⌊microbatches / ranks⌋). */
 #define TRYST_GROUP_TORCH (-1)
 
+/** The schedule to begin with: little memory, and no gradient is late. */
+#define TRYST_SCHEDULE_DEFAULT "1f1b"
+
 /** Generate a schedule by name; tryst_schedule.help explains each.
  *
  *  `schedule` is a name, or a name with options, "interleaved:v=2,group=4", which replace

@@ -249,7 +249,7 @@ static tryst_status check_off_by_one(const struct loaded *file)
         "cannot load %s: stage %d has the forwards %dF1 to %dF%d, but the backwards %dB0 "
         "to %dB%d: the order that PyTorch's Schedule1F1B prints numbers the last rank's "
         "forwards from 1, so micro-batch 0 is missing there; lower the numbers of these "
-        "forwards by 1, or generate \"1f1b\"",
+        "forwards by 1, or let the schedule be generated here",
         file->path, last, last, last, count, last, last, count - 1);
 }
 

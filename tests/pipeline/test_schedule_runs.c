@@ -24,6 +24,7 @@
 #include "actions.h"
 #include "fake_tryst.h"
 #include "pipeline/base/random.h"
+#include "quadratic_stage.h"
 #include "recurrence.h"
 
 enum { STEPS = 3, RANKS_MAX = 8, STAGES_MAX = 24 };
@@ -211,7 +212,6 @@ static void engine_run(struct run *r)
         }
     }
     assert_int_equal(fake_world_close(r->world), 0);
-    run_gather(r);
 }
 
 /* ---- the replay and the trainer ---------------------------------------------------- */
@@ -305,6 +305,7 @@ static void check_shape(const struct shape *s, float **weights_p)
     run_open(&engine, s, program);
     run_open(&replay, s, program);
     engine_run(&engine);
+    run_gather(&engine);
     replay_run(&replay);
     train(s, engine.microbatches, &trained, losses);
     expect_equal(&engine, replay.weights, replay.losses, false, "the replay");
@@ -427,6 +428,77 @@ static void shape_asynchronous(int p, int m)
         (struct shape){"spectrain", "spectrain", p, 1, m, 1, 0, false, false});
 }
 
+/* ---- known answers ----------------------------------------------------------------- */
+
+enum { DELAYS = 8, UPDATES = 5000, WINDOW = 200 };
+
+/* w(t + 1) = w(t) - a·w(t - d) is stable below a = 2 sin(π / (4d + 2)). (PipeMare, Yang
+ * et al. 2021) */
+static double bound_of(int delay)
+{
+    return 2 * sin(3.14159265358979323846 / (4 * delay + 2));
+}
+
+static double largest(const tryst_stage *stage, uint64_t first)
+{
+    double most = 0;
+    for (uint64_t v = first; v < first + WINDOW; v++) {
+        most = fmax(most, fabs(quadratic_stage_weight(stage, v)));
+    }
+    return most;
+}
+
+/* Train one-weight stages by the engine for UPDATES updates, each with a rate `factor`
+ * times the bound of its delay. Return how many of the weights of delay `first` and above
+ * become smaller. */
+static int falling(double factor, bool rate, int first)
+{
+    const struct shape shape = {.schedule = "pipedream"};
+    char text[64];
+    int smaller = 0;
+    snprintf(text, sizeof text, "pipedream:updates=%d%s", UPDATES,
+             rate ? ",rate=50000" : "");
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate(text, SCHEDULE(DELAYS, 1), &program),
+                     TRYST_OK);
+    struct run r = {.program = program, .shape = &shape, .steps = 1};
+    for (int s = 0; s < DELAYS; s++) {
+        const struct quadratic_params params = {.stage = s,
+                                                .stages_count = DELAYS,
+                                                .curvature = 2,
+                                                .discrepancy = -1,
+                                                .lr =
+                                                    factor * bound_of(DELAYS - 1 - s) / 2,
+                                                .weight = 1,
+                                                .versions_count = UPDATES + 1};
+        r.stages[s] = quadratic_stage_open(&params);
+    }
+    engine_run(&r);
+    for (int s = 0; s < DELAYS; s++) {
+        double growth =
+            largest(r.stages[s], UPDATES - WINDOW) / largest(r.stages[s], WINDOW);
+        if (DELAYS - 1 - s >= first) {
+            assert_true(growth < 0.01 || growth > 100);
+            smaller += growth < 0.01;
+        }
+        tryst_stage_close(r.stages[s]);
+    }
+    tryst_program_close(program);
+    return smaller;
+}
+
+/* Every delay from 0 to 7: stable just below the bound, unstable just above it; and
+ * lower rates at the beginning save a run that diverges without them. */
+static void test_known_answers(void **state)
+{
+    assert_int_equal(falling(0.98, false, 0), DELAYS);
+    assert_int_equal(falling(1.02, false, 0), 0);
+    assert_int_equal(falling(1.1, false, 2), 0);
+    assert_int_equal(falling(1.1, true, 2), DELAYS - 2);
+}
+
+/* ---- all shapes, drawn or each ----------------------------------------------------- */
+
 static void each_shape(void (*check)(int p, int m))
 {
     static const int ranks[] = {1, 2, 3, 4, 5, 8};
@@ -464,6 +536,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_synchronous),
         cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_known_answers),
     };
     seed = text ? strtoull(text, NULL, 0) : seed;
     all_shapes = argc > 1 && strcmp(argv[1], "all") == 0;

@@ -86,6 +86,8 @@ for schedule in pipedream pipedream:every=4 pipedream-vsync pipedream-vsync:infl
     run "$schedule"
 done
 run spectrain --optimizer sgd
+run pipemare:sync=2,every=4
+run xpipe:sync=1
 run pipedream:updates=8
 
 "$bench" schedules >"$dir/list"

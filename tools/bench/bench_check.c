@@ -125,24 +125,41 @@ static void progress_print(void *arg, uint64_t steps_done)
     }
 }
 
-/* Replay all steps, with about twenty lines of progress on a terminal. */
-static tryst_status replay(struct second_run *self)
+/* Replay `steps_count` steps of a program. */
+static tryst_status replay_program(struct second_run *self, const tryst_program *program,
+                                   uint64_t first_step, uint64_t steps_count,
+                                   bool terminal)
 {
-    FILE *human = bench_human(self->options);
-    bool terminal = isatty(fileno(human));
     const tryst_replay_params params = {.struct_size = sizeof params,
-                                        .program = self->options->program,
+                                        .program = program,
                                         .replicas = self->stages,
                                         .order = order,
                                         .order_arg = self,
                                         .ctx = self->ctx,
                                         .feed = self->data ? feed : NULL,
                                         .feed_arg = self,
-                                        .steps_count = (uint64_t)self->options->steps,
-                                        .losses = self->losses,
+                                        .first_step = first_step,
+                                        .steps_count = steps_count,
+                                        .losses = self->losses + first_step,
                                         .progress = terminal ? progress_print : NULL,
                                         .progress_arg = self};
-    tryst_status status = tryst_replay(&params);
+    return tryst_replay(&params);
+}
+
+/* Replay all steps, with about twenty lines of progress on a terminal. */
+static tryst_status replay(struct second_run *self)
+{
+    const struct bench_options *options = self->options;
+    uint64_t sync = (uint64_t)options->sync_steps;
+    FILE *human = bench_human(options);
+    bool terminal = isatty(fileno(human));
+    tryst_status status =
+        sync > 0 ? replay_program(self, options->first_program, 0, sync, terminal)
+                 : TRYST_OK;
+    if (status == TRYST_OK) {
+        status = replay_program(self, options->program, sync,
+                                (uint64_t)options->steps - sync, terminal);
+    }
     if (terminal) {
         fputs("\r\033[K", human);
     }

@@ -47,10 +47,11 @@ static const char help[] =
     "      --hidden N           width of an activation (64)\n"
     "      --heads N            attention heads, a divisor of hidden (4)\n"
     "      --seq N              bytes in a window (64)\n"
-    "      --schedule NAME      a schedule with its options, such as 1f1b or\n"
+    "      --schedule NAME      a schedule with its options, such as\n"
     "                           interleaved:v=2,group=4; pp_bench schedules lists them.\n"
     "                           Or a FILE.csv in a form of PyTorch's, which sets the\n"
-    "                           ranks and micro-batches of one replica (1f1b)\n"
+    "                           ranks and micro-batches of one replica\n"
+    "                           (" TRYST_SCHEDULE_DEFAULT ")\n"
     "      --microbatches N     micro-batches in a step, of all replicas (8)\n"
     "      --microbatch-size N  windows in a micro-batch (4)\n"
     "      --steps N            training steps (60)\n"
@@ -243,15 +244,14 @@ static bool is_file(const char *schedule)
            (bytes > 4 && strcmp(schedule + bytes - 4, ".csv") == 0);
 }
 
-static bool replicate(struct bench_options *options)
+static bool replicate(const struct bench_options *options, tryst_program **program_p)
 {
-    tryst_program *one = options->program;
+    tryst_program *one = *program_p;
     if (options->replicas == 1) {
         return true;
     }
-    options->program = NULL;
-    tryst_status status =
-        tryst_program_replicate(one, options->replicas, &options->program);
+    *program_p = NULL;
+    tryst_status status = tryst_program_replicate(one, options->replicas, program_p);
     tryst_program_close(one);
     return status == TRYST_OK || refuse("--dp: %s", tryst_last_error());
 }
@@ -262,7 +262,7 @@ static bool load_schedule(struct bench_options *options)
         return refuse("--schedule: %s", tryst_last_error());
     }
     int rows_count = tryst_program_ranks(options->program);
-    if (!replicate(options)) {
+    if (!replicate(options, &options->program)) {
         return false;
     }
     int ranks = tryst_program_ranks(options->program);
@@ -281,8 +281,59 @@ static bool load_schedule(struct bench_options *options)
     return true;
 }
 
+/* Take "sync=N" out of the schedule's options, which are written to `rest`: the number of
+ * steps that come first (PipeMare's technique 3, Yang et al. 2021). */
+static bool take_sync(struct bench_options *options, char *rest, size_t capacity)
+{
+    const char *from = options->schedule;
+    const char *found = strstr(from, "sync=");
+    uint64_t steps = 0;
+    if (snprintf(rest, capacity, "%s", from) >= (int)capacity) {
+        return refuse("--schedule %s: too long", from);
+    }
+    if (!found || found == from || !strchr(":,", found[-1])) {
+        return true;
+    }
+    char number[16];
+    size_t bytes = strcspn(found + 5, ",");
+    snprintf(number, sizeof number, "%.*s", (int)bytes, found + 5);
+    if (bytes >= sizeof number || !tool_number_parse(number, 1, INT32_MAX, &steps)) {
+        return refuse("--schedule %s: sync must be a whole number from 1", from);
+    }
+    const char *after = found + 5 + bytes; /* keep one of the two separators */
+    snprintf(rest, capacity, "%.*s%s", (int)(found - from - (*after ? 0 : 1)), from,
+             *after ? after + 1 : "");
+    options->sync_steps = (int)steps;
+    return true;
+}
+
+/* Generate the program of the first steps. */
+static bool generate_first(struct bench_options *options)
+{
+    const tryst_schedule_params params = {
+        .struct_size = sizeof params,
+        .ranks_count = options->ranks / options->replicas,
+        .microbatches_count = options->microbatches / options->replicas};
+    if (options->sync_steps == 0) {
+        return true;
+    }
+    if (options->sync_steps >= options->steps) {
+        return refuse("--schedule: %d steps come first (sync), so --steps must be at "
+                      "least %d",
+                      options->sync_steps, options->sync_steps + 1);
+    }
+    if (tryst_program_stages(options->program) != params.ranks_count) {
+        return refuse("--schedule: sync is for schedules with one stage on each rank");
+    }
+    return tryst_program_generate(TRYST_SCHEDULE_DEFAULT, &params,
+                                  &options->first_program) == TRYST_OK
+               ? replicate(options, &options->first_program)
+               : refuse("--schedule: %s", tryst_last_error());
+}
+
 static bool generate_schedule(struct bench_options *options)
 {
+    char schedule[256];
     int replicas = options->replicas;
     options->ranks = options->ranks > 0 ? options->ranks : RANKS_DEFAULT;
     options->microbatches =
@@ -296,12 +347,14 @@ static bool generate_schedule(struct bench_options *options)
                                           .ranks_count = options->ranks / replicas,
                                           .microbatches_count =
                                               options->microbatches / replicas};
-    if (tryst_program_generate(options->schedule, &params, &options->program) !=
-        TRYST_OK) {
+    if (!take_sync(options, schedule, sizeof schedule)) {
+        return false;
+    }
+    if (tryst_program_generate(schedule, &params, &options->program) != TRYST_OK) {
         return refuse("--schedule: %s, or a FILE.csv", tryst_last_error());
     }
     options->microbatches = tryst_program_microbatches(options->program) * replicas;
-    return replicate(options);
+    return replicate(options, &options->program) && generate_first(options);
 }
 
 static bool make_program(struct bench_options *options)
@@ -437,12 +490,14 @@ static bool check_device(const struct bench_options *options)
 static bool check_faults(const struct bench_options *options)
 {
     bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
-    if (swaps && (options->ranks / options->replicas < 2 ||
-                  options->microbatches / options->replicas < 2 ||
-                  strcmp(options->schedule, "naive") == 0)) {
-        return refuse(
-            "--fault swap needs two ranks, two micro-batches in flight and gpipe or "
-            "1f1b");
+    tryst_program_peak *peaks = calloc((size_t)options->ranks, sizeof *peaks);
+    bool fits = peaks && options->ranks / options->replicas > 1 &&
+                tryst_program_check(options->program, NULL, peaks) == TRYST_OK &&
+                peaks[0].activations > 1;
+    free(peaks);
+    if (swaps && !fits) {
+        return refuse("--fault swap needs two ranks, and a schedule with two "
+                      "micro-batches in flight on the first of them");
     }
     if (options->replicas == 1 && (options->fault == TRYST_ENGINE_FAULT_LOSE ||
                                    options->fault == TRYST_ENGINE_FAULT_TWICE)) {
@@ -486,7 +541,7 @@ enum tool_next bench_options_read(int argc, char **argv, int size,
         .optimizer = {.struct_size = sizeof options.optimizer,
                       .kind = TRYST_OPTIMIZER_ADAM},
         .replicas = 1,
-        .schedule = "1f1b",
+        .schedule = TRYST_SCHEDULE_DEFAULT,
         .steps = STEPS_DEFAULT};
     const struct tool tool = {.name = "pp_bench",
                               .help = help,
@@ -516,5 +571,6 @@ enum tool_next bench_options_read(int argc, char **argv, int size,
 void bench_options_close(struct bench_options *options)
 {
     tryst_program_close(options->program);
-    options->program = NULL;
+    tryst_program_close(options->first_program);
+    options->program = options->first_program = NULL;
 }

@@ -28,8 +28,11 @@ struct bench_options {
     tryst_model model; /**< resolved */
     tryst_optimizer optimizer;
     struct bench_device device;
-    const char *schedule; /**< name of a generator, or path of a file */
-    int microbatches;     /**< of all replicas */
+    const char *schedule; /**< name of a generator with options, or path of a file */
+    /** Steps of `first_program` before those of `program`, on the same stages. */
+    int sync_steps;
+    tryst_program *first_program; /**< NULL if sync_steps is 0 */
+    int microbatches;             /**< of all replicas */
     int steps;
     const char *data;      /**< path; NULL if the model reads no data */
     const char *transport; /**< NULL: the one of the configuration (TRYST_TRANSPORT) */

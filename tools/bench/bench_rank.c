@@ -215,22 +215,34 @@ static tryst_status feed(void *arg, uint64_t scope, int32_t microbatch, void *in
                               run->options->model.microbatch_size, input, target);
 }
 
-static tryst_status open_engine(struct bench_run *run)
+/* Open the engine of step `step` and the following ones. */
+static tryst_status open_engine_at(struct bench_run *run, uint64_t step)
 {
+    const struct bench_options *options = run->options;
+    bool first = step < (uint64_t)options->sync_steps;
+    uint64_t fault_step = options->fault_step - 1;
+    bool faulty =
+        fault_step >= step && (!first || fault_step < (uint64_t)options->sync_steps);
     const tryst_engine_params params = {.struct_size = sizeof params,
                                         .ctx = run->ctx,
                                         .group = run->group,
-                                        .program = run->options->program,
+                                        .program = first ? options->first_program
+                                                         : options->program,
                                         .stages = run->stages,
                                         .feed = run->data ? feed : NULL,
                                         .feed_arg = run,
-                                        .reduce_at_end = run->options->no_overlap,
-                                        .fault = (int32_t)run->options->fault,
-                                        .fault_step = run->options->fault_step - 1,
+                                        .reduce_at_end = options->no_overlap,
+                                        .fault = faulty ? (int32_t)options->fault : 0,
+                                        .fault_step = fault_step - step,
                                         .memory_bytes_max = run->memory_bytes_left};
     tryst_status status = tryst_engine_open(&params, &run->engine);
     return status == TRYST_OK ? status
                               : bench_fail(run, status, "%s", tryst_last_error());
+}
+
+static tryst_status open_engine(struct bench_run *run)
+{
+    return open_engine_at(run, 0);
 }
 
 static tryst_status allocate(struct bench_run *run)
@@ -391,11 +403,24 @@ static tryst_status train_step(struct bench_run *run, uint64_t step)
     if (status == TRYST_OK) {
         status = note_losses(run, step + 1, false);
     }
-    if (step == 0 && run->options->steps > 1) {
+    if (step + 1 < (uint64_t)run->options->steps &&
+        (step == 0 || step == (uint64_t)run->options->sync_steps)) {
         tryst_engine_stats_reset(
             run->engine); /* the first step fills caches and buffers */
     }
     return status;
+}
+
+/* After the first steps, go on with the engine of the schedule on the same stages. */
+static tryst_status switch_engine(struct bench_run *run, uint64_t step)
+{
+    tryst_status status = tryst_engine_finish(run->engine);
+    if (status != TRYST_OK) {
+        return engine_failed(run, status);
+    }
+    tryst_engine_close(run->engine);
+    run->engine = NULL;
+    return open_engine_at(run, step);
 }
 
 static tryst_status train(struct bench_run *run)
@@ -403,7 +428,11 @@ static tryst_status train(struct bench_run *run)
     uint64_t steps = (uint64_t)run->options->steps;
     run->begin_ns = tryst_now_ns(run->ctx);
     for (uint64_t step = 0; step < steps; step++) {
-        tryst_status status = train_step(run, step);
+        bool switches = step > 0 && step == (uint64_t)run->options->sync_steps;
+        tryst_status status = switches ? switch_engine(run, step) : TRYST_OK;
+        if (status == TRYST_OK) {
+            status = train_step(run, step);
+        }
         if (status == TRYST_OK && run->rank == 0 && bench_progress_due(run, step)) {
             status = note_losses(run, step + 1, true);
             bench_progress_step(run, step);

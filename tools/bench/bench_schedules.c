@@ -73,7 +73,9 @@ static void list_print(void)
         "rate: UPDATEs over which the learning rate of a stage with late gradients "
         "rises\n"
         "to the full rate. recompute: forwards keep their input alone, and run again\n"
-        "before their backward.");
+        "before their backward. Of a schedule with one stage a rank also sync=N: first "
+        "N\n"
+        "steps of " TRYST_SCHEDULE_DEFAULT " on the same stages.");
 }
 
 /* ---- trace ------------------------------------------------------------------------- */

@@ -70,6 +70,8 @@ typedef struct tryst_schedule_params {
 
 #define TRYST_GROUP_TORCH (-1)
 
+#define TRYST_SCHEDULE_DEFAULT "1f1b"
+
 TRYST_API tryst_status tryst_program_generate(const char *schedule,
                                               const tryst_schedule_params *params,
                                               tryst_program **program_p);
