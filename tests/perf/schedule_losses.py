@@ -4,9 +4,10 @@
 
 usage: schedule_losses.py <pp_bench> [--out FILE.svg] [--steps N] [--ranks P] [--microbatches M] [schedule…]
 
-Prints a table: the last loss (mean of the last tenth of the steps), its ratio to that of 1f1b, and the time to reach the
-last loss of 1f1b. With --out it draws all losses (needs matplotlib). All schedules have the same optimiser and rate: a
-schedule with an UPDATE for each micro-batch makes M times as many updates as one with an UPDATE for each step.
+A schedule trains with Adam; with "@sgd" behind its options, as spectrain must, with SGD and momentum. Prints a table: the
+last loss (mean of the last tenth of the steps), its ratio to that of 1f1b with the same optimiser, and the time to reach
+the last loss of that 1f1b. With --out it draws all losses (needs matplotlib). All schedules of an optimiser have one rate:
+one with an UPDATE for each micro-batch makes M times as many updates as one with an UPDATE for each step.
 """
 import argparse
 import json
@@ -16,15 +17,27 @@ import sys
 import tempfile
 
 SCHEDULES = ["1f1b", "gpipe", "interleaved", "bfs", "pipedream", "pipedream:every=4", "pipedream-vsync",
-             "pipedream-2bw", "pipemare", "pipemare:rate=200", "xpipe", "spectrain"]
+             "pipedream-2bw", "pipemare", "pipemare:every=1", "pipemare:every=1,rate=800", "xpipe", "xpipe:every=1",
+             "1f1b@sgd", "pipedream@sgd", "spectrain@sgd"]
+
+
+def split(schedule):
+    """Returns the schedule's name with its options, and its optimiser."""
+    name, _, optimizer = schedule.partition("@")
+    return name, optimizer or "adam"
+
+
+def base_of(schedule):
+    return "1f1b" if split(schedule)[1] == "adam" else "1f1b@" + split(schedule)[1]
 
 
 def train(args, schedule):
     """Returns the steps of a run: a list of {loss, seconds}."""
-    optimizer = ["--optimizer", "sgd", "--lr", str(args.sgd_lr)] if schedule.startswith("spectrain") else []
+    name, optimizer = split(schedule)
+    rate = ["--lr", str(args.sgd_lr)] if optimizer == "sgd" else []
     with tempfile.NamedTemporaryFile(suffix=".json") as figures:
         command = [args.pp_bench, "-n", str(args.ranks), "--model", "gpt", "--microbatches", str(args.microbatches),
-                   "--steps", str(args.steps), "--schedule", schedule, "--json", figures.name, *optimizer]
+                   "--steps", str(args.steps), "--schedule", name, "--optimizer", optimizer, "--json", figures.name, *rate]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=args.timeout)
         return json.load(figures)["steps"]
 
@@ -45,11 +58,11 @@ def seconds_to(steps, loss):
 
 
 def table(args, runs):
-    base = last_loss(runs["1f1b"])
-    print(f"{'schedule':22} {'last loss':>10} {'to 1f1b':>8} {'step, s':>9} {'time to 1f1b loss, s':>21}")
+    print(f"{'schedule':26} {'last loss':>10} {'to 1f1b':>8} {'step, s':>9} {'time to 1f1b loss, s':>21}")
     for schedule, steps in runs.items():
+        base = last_loss(runs[base_of(schedule)])
         reached = seconds_to(steps, base)
-        print(f"{schedule:22} {last_loss(steps):10.4f} {last_loss(steps) / base:8.3f} "
+        print(f"{schedule:26} {last_loss(steps):10.4f} {last_loss(steps) / base:8.3f} "
               f"{statistics.median(s['seconds'] for s in steps):9.4f} "
               f"{'never' if reached is None else f'{reached:.1f}':>21}")
     print(f"({args.ranks} ranks, {args.microbatches} micro-batches a step, {args.steps} steps)")
@@ -87,10 +100,10 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--microbatches", type=int, default=8)
-    parser.add_argument("--sgd-lr", type=float, default=0.1, help="of spectrain, which predicts by the momentum")
+    parser.add_argument("--sgd-lr", type=float, default=0.02, help="rate of SGD")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for each run")
     args = parser.parse_args()
-    schedules = list(dict.fromkeys(["1f1b", *args.schedules]))
+    schedules = list(dict.fromkeys(name for s in args.schedules for name in (base_of(s), s)))
     runs = {}
     for schedule in schedules:
         runs[schedule] = train(args, schedule)
