@@ -102,7 +102,7 @@ def main():
     parser.add_argument("--microbatches", type=int, default=8)
     parser.add_argument("--sgd-lr", type=float, default=0.02, help="rate of SGD")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for each run")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     schedules = list(dict.fromkeys(name for s in args.schedules for name in (base_of(s), s)))
     runs = {}
     for schedule in schedules:

@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10000)
     parser.add_argument("--transport", default="shm")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for each run")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     failed = False
     for schedule in args.schedules or SCHEDULES:
         with tempfile.NamedTemporaryFile(suffix=".json") as figures:

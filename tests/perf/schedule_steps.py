@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each run")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     schedules = list(dict.fromkeys(["1f1b", *(args.schedules or SCHEDULES)]))
     found = {schedule: [] for schedule in schedules}
     for _ in range(args.runs):
