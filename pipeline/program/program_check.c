@@ -93,7 +93,7 @@ static tryst_status fail_at(struct check *state, int rank, size_t position)
 /* Begin a sentence with the rank, position and name of an action. */
 static void place_print(struct check *state, int rank, size_t position)
 {
-    char name[32];
+    char name[64];
     text_add(&state->out, "rank %d, position %zu: %s", rank, position,
              tryst_action_format(&state->program->lists[rank].actions[position], name,
                                  sizeof name));

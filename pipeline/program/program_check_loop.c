@@ -17,6 +17,7 @@
  * its body runs as that of the second. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
@@ -39,6 +40,12 @@ static tryst_status check_marks(const tryst_program *program)
                           rank, list->part == TRYST_PROGRAM_BODY ? "epilogue" : "body");
         }
     }
+    if (program->microbatches_count > INT32_MAX / 4 / LOOP_STEPS) {
+        return refuse(TRYST_E_PROGRAM,
+                      "cannot run the program: a step of a loop has %d micro-batches, "
+                      "but can have at most %d",
+                      program->microbatches_count, INT32_MAX / 4 / LOOP_STEPS);
+    }
     return program->microbatches_count >= program->ranks_count - 1
                ? TRYST_OK
                : refuse(TRYST_E_PROGRAM,
@@ -57,6 +64,7 @@ struct check_loop {
     uint8_t *made;
     bool *adds; /* [stages]: of the rank that is checked: the body adds gradients */
     bool *updates;
+    bool *fills; /* [stages × slots]: …, and it fills the slot */
 };
 
 static uint8_t *made_in_body(const struct check_loop *self, struct program_item item)
@@ -81,7 +89,7 @@ static void body_collect(struct check_loop *self, const struct program_list *lis
 static tryst_status fail_body(const struct check_loop *self, int rank, size_t position,
                               const char *words)
 {
-    char name[48];
+    char name[64];
     return refuse(TRYST_E_PROGRAM, "cannot run the program: rank %d, position %zu: %s %s",
                   rank, position,
                   tryst_action_format(&self->program->lists[rank].actions[position], name,
@@ -89,17 +97,25 @@ static tryst_status fail_body(const struct check_loop *self, int rank, size_t po
                   words);
 }
 
-/* True if the body fills the slot that `action` reads. */
-static bool body_fills(const struct program_list *list, const tryst_action *action)
+static bool *fills_of(const struct check_loop *self, const tryst_action *action)
 {
+    return &self->fills[(size_t)action->stage * (PROGRAM_SLOT_MAX + 1) +
+                        (size_t)action->slot];
+}
+
+/* Note what the body of a list does. */
+static void body_note(struct check_loop *self, const struct program_list *list)
+{
+    size_t stages = (size_t)self->program->stages_count;
+    memset(self->adds, 0, stages * sizeof *self->adds);
+    memset(self->updates, 0, stages * sizeof *self->updates);
+    memset(self->fills, 0, stages * (PROGRAM_SLOT_MAX + 1) * sizeof *self->fills);
     for (size_t i = list->body; i < list->epilogue; i++) {
-        if (list->actions[i].kind == TRYST_ACTION_PREDICT &&
-            list->actions[i].stage == action->stage &&
-            list->actions[i].slot == action->slot) {
-            return true;
-        }
+        const tryst_action *action = &list->actions[i];
+        self->adds[action->stage] |= program_kind_adds(action->kind);
+        self->updates[action->stage] |= action->kind == TRYST_ACTION_UPDATE;
+        *fills_of(self, action) |= action->kind == TRYST_ACTION_PREDICT;
     }
-    return false;
 }
 
 /* True if an action of the body needs an item of the next step's micro-batches that no
@@ -120,18 +136,14 @@ static bool needs_later(const struct check_loop *self, const tryst_action *actio
 static tryst_status check_body(struct check_loop *self, int rank)
 {
     const struct program_list *list = &self->program->lists[rank];
-    for (int stage = 0; stage < self->program->stages_count; stage++) {
-        self->adds[stage] = self->updates[stage] = false;
-    }
+    body_note(self, list);
     for (size_t i = list->body; i < list->epilogue; i++) {
         const tryst_action *action = &list->actions[i];
-        self->adds[action->stage] |= program_kind_adds(action->kind);
-        self->updates[action->stage] |= action->kind == TRYST_ACTION_UPDATE;
         if (needs_later(self, action)) {
             return fail_body(self, rank, i, "needs what only a later body makes");
         }
         if (program_kind_reads(action->kind) && action->slot > 0 &&
-            !body_fills(list, action)) {
+            !*fills_of(self, action)) {
             return fail_body(self, rank, i,
                              "reads a slot that no PREDICT of the body fills");
         }
@@ -150,12 +162,14 @@ static tryst_status check_body(struct check_loop *self, int rank)
 static tryst_status check_bodies(const tryst_program *program)
 {
     size_t stages = (size_t)program->stages_count;
-    struct check_loop self = {.program = program,
-                              .made = calloc(2 * program_items_count(program), 1),
-                              .adds = calloc(stages, sizeof *self.adds),
-                              .updates = calloc(stages, sizeof *self.updates)};
+    struct check_loop self = {
+        .program = program,
+        .made = calloc(2 * program_items_count(program), 1),
+        .adds = calloc(stages, sizeof *self.adds),
+        .updates = calloc(stages, sizeof *self.updates),
+        .fills = calloc(stages * (PROGRAM_SLOT_MAX + 1), sizeof *self.fills)};
     tryst_status status =
-        self.made && self.adds && self.updates
+        self.made && self.adds && self.updates && self.fills
             ? TRYST_OK
             : refuse(TRYST_E_NOMEM,
                      "cannot check the program: out of memory for %d "
@@ -170,6 +184,7 @@ static tryst_status check_bodies(const tryst_program *program)
     free(self.made);
     free(self.adds);
     free(self.updates);
+    free(self.fills);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <tryst/tryst.h>
 #include <unistd.h>
 
@@ -454,6 +455,59 @@ static void test_grid_is_bounded(void **state)
     tryst_program_close(program);
 }
 
+/* The check of a long step takes linear time, also where a slot is filled at the end of
+ * a body and read before. */
+static void test_long_step(void **state)
+{
+    struct timespec begin, end;
+    tryst_program *program = generate("xpipe", 2, 200000);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_true(end.tv_sec - begin.tv_sec < 10); /* quadratic: above a minute */
+    tryst_program_close(program);
+}
+
+/* The numbers of a loop's micro-batches are limited: three steps are unrolled. */
+static void test_huge_step(void **state)
+{
+    tryst_program *program = NULL;
+    const tryst_action forward = {.kind = TRYST_ACTION_FORWARD};
+    assert_int_equal(tryst_program_open(1, 1, 2000000000, &program), TRYST_OK);
+    assert_int_equal(tryst_program_mark(program, 0, TRYST_PROGRAM_BODY), TRYST_OK);
+    assert_int_equal(tryst_program_append(program, 0, &forward), TRYST_OK);
+    assert_int_equal(tryst_program_mark(program, 0, TRYST_PROGRAM_EPILOGUE), TRYST_OK);
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_E_PROGRAM);
+    assert_non_null(strstr(tryst_last_error(), "can have at most 178956970"));
+    tryst_program_close(program);
+}
+
+/* An error names an action in full, however many digits it has. */
+static void test_long_name(void **state)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(1, 100000, 1, &program), TRYST_OK);
+    for (int stage = 0; stage < 100000; stage++) {
+        const tryst_action forward = {.kind = TRYST_ACTION_FORWARD, .stage = stage};
+        assert_int_equal(tryst_program_append(program, 0, &forward), TRYST_OK);
+    }
+    for (int stage = 99999; stage >= 0; stage--) {
+        const tryst_action backward = {.kind = TRYST_ACTION_BACKWARD, .stage = stage};
+        assert_int_equal(tryst_program_append(program, 0, &backward), TRYST_OK);
+    }
+    const tryst_action predict = {.kind = TRYST_ACTION_PREDICT,
+                                  .stage = 99999,
+                                  .microbatch = -1,
+                                  .slot = 255,
+                                  .direction = -1000000000,
+                                  .ahead = -1.2345678901234567e-300};
+    assert_int_equal(tryst_program_append(program, 0, &predict), TRYST_OK);
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_E_PROGRAM);
+    assert_non_null(strstr(tryst_last_error(), "99999PREDICTs255d-1000000000a-"
+                                               "1.2345678901234568e-300: direction"));
+    tryst_program_close(program);
+}
+
 static void test_append_refuses_ranges(void **state)
 {
     tryst_program *program = NULL;
@@ -515,6 +569,9 @@ int main(void)
         cmocka_unit_test(test_unequal_replicas),
         cmocka_unit_test(test_checker_limits),
         cmocka_unit_test(test_grid_is_bounded),
+        cmocka_unit_test(test_long_step),
+        cmocka_unit_test(test_long_name),
+        cmocka_unit_test(test_huge_step),
         cmocka_unit_test(test_append_refuses_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
