@@ -47,8 +47,7 @@ TRYST_BEGIN_DECLS
  *   REDUCE_GRAD  the last BACKWARD or WEIGHT_GRAD        the sum of the weights'
  *                before an UPDATE                        gradients over all replicas
  *   RECOMPUTE    own FORWARD; before the BACKWARD        the saved activations again,
- *   from
- *                or INPUT_GRAD                           the stage's input
+ *                or INPUT_GRAD                           from the stage's input
  *   PREDICT      nothing                                 weights in a slot: the newest
  *                                                        version, moved
  *
@@ -172,9 +171,10 @@ typedef struct tryst_schedule_params {
  *  recompute (never, except_last, always), rate. An option that the schedule does not
  *  have is refused.
  *
- *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1),
- *           TRYST_E_PROGRAM (unknown name or option, or counts for which the schedule is
- *           not defined; tryst_last_error explains)
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1 or above 2^29 - 1,
+ *           or more stages than that),
+ *           TRYST_E_PROGRAM (unknown name or option, a wrong value, or counts for which
+ *           the schedule is not defined; tryst_last_error explains)
  */
 TRYST_API tryst_status tryst_program_generate(const char *schedule,
                                               const tryst_schedule_params *params,

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pipeline/base/refuse.h"
@@ -130,14 +131,31 @@ size_t options_name_bytes(const char *text)
     return strcspn(text, ":");
 }
 
-/* Refuse an option that is set in `params` but that the schedule does not have. */
+/* True if `number` is the default, the value of a word, or a positive number where one is
+ * allowed. */
+static bool number_is_valid(const struct option *option, int32_t number)
+{
+    bool valid = number == 0 || (number > 0 && !option->words[2]);
+    for (int i = 0; i < 3 && option->words[i]; i++) {
+        valid = valid || number == option->values[i];
+    }
+    return valid;
+}
+
+/* Refuse an option that is set in `params` but that the schedule does not have, or to a
+ * value that it cannot have. */
 static tryst_status params_check(const tryst_schedule *schedule,
                                  tryst_schedule_params *params)
 {
     for (size_t i = 0; i < OPTIONS_COUNT; i++) {
-        if (*member_of(params, &options[i]) != 0 &&
-            !(schedule->options & options[i].bit)) {
+        int32_t number = *member_of(params, &options[i]);
+        char text[16];
+        if (number != 0 && !(schedule->options & options[i].bit)) {
             return refuse_option(schedule, options[i].key, strlen(options[i].key));
+        }
+        if (!number_is_valid(&options[i], number)) {
+            snprintf(text, sizeof text, "%d", (int)number);
+            return refuse_value(schedule, &options[i], text, strlen(text));
         }
     }
     return TRYST_OK;

@@ -6,6 +6,7 @@
  * with tryst_program_schedule_register. */
 #include "schedules.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -107,6 +108,9 @@ static tryst_status refuse_unknown(const char *name)
 
 /* ---- generation -------------------------------------------------------------------- */
 
+/* Limit of the counts, so that sums of some of them fit an int. */
+#define COUNT_MAX (INT32_MAX / 4)
+
 /* Append one UPDATE for each stage that the list of `rank` names, in ascending order. */
 static tryst_status updates_append(tryst_program *program, int rank)
 {
@@ -145,11 +149,12 @@ static tryst_status write(const tryst_schedule *schedule,
 static tryst_status generate(const tryst_schedule *schedule,
                              tryst_schedule_params *params, tryst_program **program_p)
 {
-    if (params->ranks_count < 1 || params->microbatches_count < 1) {
+    if (params->ranks_count < 1 || params->microbatches_count < 1 ||
+        params->ranks_count > COUNT_MAX || params->microbatches_count > COUNT_MAX) {
         return refuse(TRYST_E_INVALID,
                       "cannot generate a program for %d ranks and %d micro-batches: each "
-                      "count must be at least 1",
-                      params->ranks_count, params->microbatches_count);
+                      "count must be from 1 to %d",
+                      params->ranks_count, params->microbatches_count, COUNT_MAX);
     }
     const char *reason = schedule->check ? schedule->check(params) : NULL;
     if (reason) {
@@ -158,12 +163,14 @@ static tryst_status generate(const tryst_schedule *schedule,
             schedule->name, params->ranks_count, params->microbatches_count, reason);
     }
     params->chunks_count = params->chunks_count > 0 ? params->chunks_count : 1;
-    if (params->chunks_count > INT32_MAX / params->ranks_count) {
-        return refuse(
-            TRYST_E_INVALID,
-            "cannot generate a program for %d ranks of %d stages each: too many "
-            "stages",
-            params->ranks_count, params->chunks_count);
+    if (params->chunks_count > COUNT_MAX / params->ranks_count ||
+        params->chunks_count > COUNT_MAX / params->microbatches_count) {
+        return refuse(TRYST_E_INVALID,
+                      "cannot generate a program for %d ranks of %d stages each and %d "
+                      "micro-batches: stages, and micro-batches of all stages of a rank, "
+                      "must be at most %d",
+                      params->ranks_count, params->chunks_count,
+                      params->microbatches_count, COUNT_MAX);
     }
     tryst_program *program = NULL;
     tryst_status status = tryst_program_open(params->ranks_count,

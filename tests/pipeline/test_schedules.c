@@ -573,7 +573,9 @@ static void test_refused(void **state)
         {"pipedream", 4, 2, TRYST_E_PROGRAM, "at least ranks - 1 micro-batches"},
         {"pipedream-2bw:updates=3", 4, 2, TRYST_E_PROGRAM, "more than two versions"},
         {"pipedream:updates=2000000000,every=2", 4, 4, TRYST_E_PROGRAM, "fewer updates"},
-        {"interleaved:v=1000000000", 4, 4, TRYST_E_INVALID, "too many stages"},
+        {"interleaved:v=1000000000", 4, 4, TRYST_E_INVALID, "stages"},
+        {"interleaved:v=65536", 1, 65536, TRYST_E_INVALID, "of all stages of a rank"},
+        {"gpipe", 1, INT32_MAX, TRYST_E_INVALID, "from 1 to 536870911"},
         {"1f1b", 0, 2, TRYST_E_INVALID, "0 ranks"},
         {"1f1b", 2, 0, TRYST_E_INVALID, "0 micro-batches"},
     };
@@ -594,6 +596,32 @@ static void test_refused(void **state)
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate("1f1b", &set, &program), TRYST_E_PROGRAM);
     assert_non_null(strstr(tryst_last_error(), "no option \"cap\""));
+}
+
+/* Numbers in the struct that no option has are refused, as in the text. */
+static void test_refused_numbers(void **state)
+{
+    const struct {
+        const char *schedule, *says;
+        tryst_schedule_params params;
+    } rows[] = {
+        {"interleaved", "v=-3: the value must be a whole", {.chunks_count = -3}},
+        {"interleaved", "group=-7: the value must be torch or a", {.group = -7}},
+        {"dapple-b", "cap=-1: the value must be a whole", {.cap = -1}},
+        {"1f1b", "recompute=9: the value must be never or", {.recompute = 9}},
+        {"pipedream", "rate=-1: the value must be a whole", {.rate = -1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tryst_schedule_params params = rows[i].params;
+        tryst_program *program = NULL;
+        params.struct_size = sizeof params;
+        params.ranks_count = 2;
+        params.microbatches_count = 4;
+        assert_int_equal(tryst_program_generate(rows[i].schedule, &params, &program),
+                         TRYST_E_PROGRAM);
+        assert_non_null(strstr(tryst_last_error(), rows[i].says));
+        assert_null(program);
+    }
 }
 
 /* ---- schedules of the caller ------------------------------------------------------- */
@@ -643,7 +671,8 @@ int main(void)
         cmocka_unit_test(test_one_chunk),   cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_dapple_cap),  cmocka_unit_test(test_streams),
         cmocka_unit_test(test_predictions), cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_register),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_refused_numbers),
+        cmocka_unit_test(test_register),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
