@@ -101,3 +101,25 @@ grep -qx 'stage 0: 2 versions, 0 slots, delay 1' "$dir/trace" || fail "$(cat "$d
 grep -Eqx ' *7 +2\+1 +2\+1 +3\+0 +3\+0 +3\+0 +3\+0' "$dir/trace" || fail "$(cat "$dir/trace")"
 "$bench" schedules --trace nothing >"$dir/out" 2>&1 && fail "--trace nothing was not refused"
 grep -q 'unknown schedule "nothing"; known are naive' "$dir/out" || fail "$(cat "$dir/out")"
+
+# What pp_bench cannot run is refused before a rank starts.
+refused() { # <words> <option…>
+    local words=$1 status=0
+    shift
+    timeout 30 "$bench" --transport "$transport" --model mlp --hidden 16 --steps 4 "$@" >"$dir/out" 2>&1 || status=$?
+    [ $status -eq 2 ] || fail "$*: exit status $status: $(cat "$dir/out")"
+    grep -qF -- "$words" "$dir/out" || fail "$*: no \"$words\" in: $(cat "$dir/out")"
+}
+refused 'is a loop, and replicas run programs that drain in each step; add the option updates=N' --dp 2 -n 4 \
+    --schedule pipedream
+printf '0F0,BODY,0B0,0UPDATE,0F1v1,EPILOGUE,0B0,0UPDATE\n,BODY,1F0,1B0,1UPDATE,EPILOGUE,1F0,1B0,1UPDATE\n' >"$dir/loop.csv"
+refused 'give a file without the marks' --dp 2 -n 4 --schedule "$dir/loop.csv"
+refused 'the first two micro-batches of a step one behind the other' --fault swap -n 2 --schedule naive:recompute=always
+refused 'the first two micro-batches of a step one behind the other' --fault swap -n 2 --schedule pipedream
+refused '"every" must divide the micro-batches of a step' -n 4 --schedule pipedream:every=3
+! grep -q 'or a FILE.csv' "$dir/out" || fail "a file instead of an option: $(cat "$dir/out")"
+# A loop's file whose first rank does nothing.
+printf '\n0F0,BODY,0F1,0B0,0B1,0UPDATE,0F2v1,EPILOGUE,0F1,0B0,0B1,0UPDATE\n%s\n' \
+    ,BODY,1F0,1B0,1F1,1B1,1UPDATE,EPILOGUE,1F0,1B0,1F1,1B1,1UPDATE >"$dir/idle.csv"
+"$bench" --transport "$transport" --model mlp --hidden 16 --steps 4 --schedule "$dir/idle.csv" --check >"$dir/out" 2>&1 ||
+    fail "$(cat "$dir/out")"

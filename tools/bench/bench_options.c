@@ -234,7 +234,11 @@ static bool is_generator(const char *schedule)
 bool bench_loops(const tryst_program *program)
 {
     size_t body, epilogue;
-    return tryst_program_loop(program, 0, &body, &epilogue);
+    bool loops = false; /* a rank without actions may have no marks */
+    for (int rank = 0; rank < tryst_program_ranks(program); rank++) {
+        loops = tryst_program_loop(program, rank, &body, &epilogue) || loops;
+    }
+    return loops;
 }
 
 static bool is_file(const char *schedule)
@@ -351,7 +355,8 @@ static bool generate_schedule(struct bench_options *options)
         return false;
     }
     if (tryst_program_generate(schedule, &params, &options->program) != TRYST_OK) {
-        return refuse("--schedule: %s, or a FILE.csv", tryst_last_error());
+        return refuse("--schedule: %s%s", tryst_last_error(),
+                      is_generator(options->schedule) ? "" : ", or a FILE.csv");
     }
     options->microbatches = tryst_program_microbatches(options->program) * replicas;
     return replicate(options, &options->program) && generate_first(options);
@@ -362,6 +367,13 @@ static bool make_program(struct bench_options *options)
     bool is_loaded = !is_generator(options->schedule) && is_file(options->schedule);
     if (!(is_loaded ? load_schedule(options) : generate_schedule(options))) {
         return false;
+    }
+    if (options->replicas > 1 && bench_loops(options->program)) {
+        return refuse("--dp %d: the schedule %s is a loop, and replicas run programs "
+                      "that drain in each step; %s",
+                      options->replicas, options->schedule,
+                      is_loaded ? "give a file without the marks BODY and EPILOGUE"
+                                : "add the option updates=N to the schedule");
     }
     if (tryst_program_check(options->program, NULL, NULL) != TRYST_OK) {
         return refuse("--schedule %s: %s", options->schedule, tryst_last_error());
@@ -487,17 +499,42 @@ static bool check_device(const struct bench_options *options)
     return check_topology(device);
 }
 
+/* True if a rank of stage 0 sends the first two micro-batches of a step in one part of
+ * its list, and the first need not be back before the second leaves. */
+static bool can_swap(const tryst_program *program)
+{
+    int count = tryst_program_microbatches(program), sent = 0;
+    size_t body, epilogue;
+    const tryst_action *actions =
+        tryst_program_actions(program, tryst_program_rank_of(program, 0), NULL);
+    (void)tryst_program_loop(program, tryst_program_rank_of(program, 0), &body,
+                             &epilogue);
+    int step = -1; /* of the first one: this step or, in a body, the next */
+    for (size_t i = body; i < epilogue; i++) {
+        bool first_two = actions[i].microbatch >= 0 && actions[i].microbatch % count <= 1;
+        if (actions[i].stage != 0 || !first_two) {
+            continue;
+        }
+        if (actions[i].kind != TRYST_ACTION_FORWARD) {
+            sent = 0;
+        } else if (sent == 1 && actions[i].microbatch / count == step) {
+            return true;
+        } else {
+            sent = 1;
+            step = actions[i].microbatch / count;
+        }
+    }
+    return false;
+}
+
 static bool check_faults(const struct bench_options *options)
 {
     bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
-    tryst_program_peak *peaks = calloc((size_t)options->ranks, sizeof *peaks);
-    bool fits = peaks && options->ranks / options->replicas > 1 &&
-                tryst_program_check(options->program, NULL, peaks) == TRYST_OK &&
-                peaks[0].activations > 1;
-    free(peaks);
-    if (swaps && !fits) {
-        return refuse("--fault swap needs two ranks, and a schedule with two "
-                      "micro-batches in flight on the first of them");
+    if (swaps &&
+        (options->ranks / options->replicas < 2 ||
+         options->microbatches / options->replicas < 2 || !can_swap(options->program))) {
+        return refuse("--fault swap needs two ranks, and a schedule that sends the first "
+                      "two micro-batches of a step one behind the other");
     }
     if (options->replicas == 1 && (options->fault == TRYST_ENGINE_FAULT_LOSE ||
                                    options->fault == TRYST_ENGINE_FAULT_TWICE)) {
