@@ -521,9 +521,11 @@ typedef struct tryst_span {
     uint64_t end_ns;
     int32_t kind; /**< tryst_span_kind */
     int32_t stage;
-    int32_t microbatch; /**< -1 where none */
-    int32_t peer;       /**< rank at the other end of a send or receive, else -1 */
-    int32_t gradient;   /**< send and receive: 1 a gradient, 0 an activation */
+    /** -1 where none; from the number of a step on: of a loop's next step, as
+     *  tryst_action.microbatch */
+    int32_t microbatch;
+    int32_t peer;     /**< rank at the other end of a send or receive, else -1 */
+    int32_t gradient; /**< send and receive: 1 a gradient, 0 an activation */
     int32_t reserved;
 } tryst_span;
 

@@ -73,8 +73,8 @@ tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_
     return engine_fail(
         engine, status,
         "step %llu, rank %d: no memory on %s for %s, %s: buffers there take %s%s "
-        "already, "
-        "with %d micro-batches in flight; fewer of them (an earlier backward), smaller "
+        "already, with %d micro-batches in flight; fewer of them (by another schedule), "
+        "smaller "
         "ones, or recomputed activations need less",
         (unsigned long long)engine->frame->id, engine->rank, where, what,
         amount_of(bytes).text, amount_of(pool->bytes_made).text, limit,
