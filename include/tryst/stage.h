@@ -248,7 +248,7 @@ typedef struct tryst_stage_update {
 typedef enum tryst_stage_direction {
     /** The step that the optimiser would take from its moments as they are, at the full
      *  learning rate (tryst_stage_update.rate has no effect): SGD -lr · v; Adam
-     *  -lr · m̂ / (√v̂ + epsilon), with the moments' bias corrected for the updates so far.
+     *  -lr · m̂ / (√v̂ + epsilon), the moments' bias corrected for the updates so far.
      *  (SpecTrain, Chen et al. 2018; XPipe, Guan et al. 2019) */
     TRYST_DIRECTION_STEP = 0,
     /** The mean change of the weights by one update: an exponential moving average, δ =
