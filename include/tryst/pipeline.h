@@ -399,10 +399,10 @@ typedef struct tryst_program_peak {
  *  A loop can run any number of steps: this holds for one, two and three steps of it,
  *  each unrolled; nothing that a body needs is made in a later body; the gradients that
  *  a body adds are followed by an UPDATE in each body; a slot that a body reads is
- *  filled in each body; and a step has at least ranks - 1 micro-batches. An error of
- *  unrolled steps shows the unrolled program. An engine demands more of a loop
- *  (tryst_engine_open): no stage is replicated, and the last stage runs no forward of the
- *  next step.
+ *  filled in each body; the last stage runs no forward of the next step, since a step
+ *  returns all of its losses; and a step has at least ranks - 1 micro-batches. An error
+ *  of unrolled steps shows the unrolled program. An engine demands more of a loop
+ *  (tryst_engine_open): no stage is replicated.
  *
  *  `peaks` (may be NULL) receives one entry per rank, of a loop for all steps.
  *
@@ -625,8 +625,7 @@ typedef struct tryst_engine_params {
  *                                the program, holds fewer weight versions or slots than
  *                                tryst_program_stage_need counts, or its sizes do not fit
  *                                those of its neighbour on this rank
- *           TRYST_E_PROGRAM      the last stage runs a forward of a loop's next step: a
- *                                step returns all of its losses
+ *           TRYST_E_PROGRAM      the last stage runs a forward of a loop's next step
  *           TRYST_E_UNSUPPORTED  a replicated stage in a loop, without parts, or on a
  *                                device
  */

@@ -133,12 +133,25 @@ static bool needs_later(const struct check_loop *self, const tryst_action *actio
     return false;
 }
 
+/* True if the loss of a micro-batch of the next step is made in this one. */
+static bool loses_loss(const struct check_loop *self, const tryst_action *action)
+{
+    return action->kind == TRYST_ACTION_FORWARD &&
+           action->stage == self->program->stages_count - 1 &&
+           action->microbatch >= self->program->microbatches_count;
+}
+
 static tryst_status check_body(struct check_loop *self, int rank)
 {
     const struct program_list *list = &self->program->lists[rank];
     body_note(self, list);
     for (size_t i = list->body; i < list->epilogue; i++) {
         const tryst_action *action = &list->actions[i];
+        if (loses_loss(self, action)) {
+            return fail_body(self, rank, i,
+                             "runs a forward of the next step on the last stage, but a "
+                             "step returns all of its losses");
+        }
         if (needs_later(self, action)) {
             return fail_body(self, rank, i, "needs what only a later body makes");
         }

@@ -217,11 +217,23 @@ static void need_add(tryst_stage_need *need, const struct program_list *list, in
     need->delay = delay > need->delay ? delay : need->delay;
 }
 
+static bool has_stage(const struct program_list *list, int stage)
+{
+    size_t i = 0;
+    while (i < list->count && list->actions[i].stage != stage) {
+        i++;
+    }
+    return i < list->count;
+}
+
 static tryst_status need_count(const tryst_program *flat, int stage,
                                tryst_stage_need *need)
 {
     for (int rank = 0; rank < flat->ranks_count; rank++) {
         const struct program_list *list = &flat->lists[rank];
+        if (!has_stage(list, stage)) {
+            continue;
+        }
         tryst_program_read *reads = calloc(list->count + 1, sizeof *reads);
         tryst_status status = reads ? list_reads(flat, rank, reads) : TRYST_E_NOMEM;
         if (status == TRYST_OK) {

@@ -28,6 +28,8 @@ static const tryst_schedule *const own[] = {
 };
 #define OWN_COUNT ((int)(sizeof own / sizeof *own))
 
+/* Held from the search for a name until it is added; `lock` is taken inside. */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* under lock; those below the count never change */
 static tryst_schedule registered[REGISTERED_MAX];
@@ -65,6 +67,24 @@ static const tryst_schedule *find(const char *name, size_t bytes)
     return NULL;
 }
 
+/* Add a schedule with a new name. The caller holds `registering`. */
+static tryst_status add(const tryst_schedule *schedule)
+{
+    if (find(schedule->name, strlen(schedule->name))) {
+        return refuse(TRYST_E_INVALID, "cannot register the schedule %s: it is known",
+                      schedule->name);
+    }
+    pthread_mutex_lock(&lock);
+    bool fits = registered_count < REGISTERED_MAX;
+    if (fits) {
+        registered[registered_count++] = *schedule;
+    }
+    pthread_mutex_unlock(&lock);
+    return fits ? TRYST_OK
+                : refuse(TRYST_E_NOMEM, "cannot register the schedule %s: there are %d",
+                         schedule->name, REGISTERED_MAX);
+}
+
 tryst_status tryst_program_schedule_register(const tryst_schedule *schedule)
 {
     tryst_schedule read;
@@ -79,19 +99,10 @@ tryst_status tryst_program_schedule_register(const tryst_schedule *schedule)
                                        "generate, and a name without a colon");
     }
     read.help = read.help ? read.help : "";
-    if (find(read.name, strlen(read.name))) {
-        return refuse(TRYST_E_INVALID, "cannot register the schedule %s: it is known",
-                      read.name);
-    }
-    pthread_mutex_lock(&lock);
-    bool fits = registered_count < REGISTERED_MAX;
-    if (fits) {
-        registered[registered_count++] = read;
-    }
-    pthread_mutex_unlock(&lock);
-    return fits ? TRYST_OK
-                : refuse(TRYST_E_NOMEM, "cannot register the schedule %s: there are %d",
-                         read.name, REGISTERED_MAX);
+    pthread_mutex_lock(&registering);
+    status = add(&read);
+    pthread_mutex_unlock(&registering);
+    return status;
 }
 
 static tryst_status refuse_unknown(const char *name)

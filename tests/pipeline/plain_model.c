@@ -537,7 +537,16 @@ static bool slots_are_filled(const tryst_action *a, size_t body, size_t epilogue
     return true;
 }
 
-/* All ranks with actions have marks, and only bodies reach into the next step. */
+/* True if `a` makes a loss of a micro-batch of the next step. */
+static bool is_early_loss(const tryst_program *program, const tryst_action *a)
+{
+    return a->kind == TRYST_ACTION_FORWARD &&
+           a->stage + 1 == tryst_program_stages(program) &&
+           a->microbatch >= tryst_program_microbatches(program);
+}
+
+/* All ranks with actions have marks, and only bodies reach into the next step, but for
+ * the last stage's forwards. */
 static bool marks_are_good(const tryst_program *program, char *why, size_t capacity)
 {
     int microbatches = tryst_program_microbatches(program);
@@ -554,6 +563,11 @@ static bool marks_are_good(const tryst_program *program, char *why, size_t capac
             return false;
         }
         for (size_t i = 0; i < count; i++) {
+            if (is_early_loss(program, &a[i])) {
+                (void)snprintf(why, capacity, "rank %d: the last stage reaches ahead",
+                               rank);
+                return false;
+            }
             if ((i < body || i >= epilogue) && a[i].microbatch >= microbatches) {
                 (void)snprintf(why, capacity,
                                "rank %d, position %zu: micro-batch %d outside of the "

@@ -364,6 +364,8 @@ static const struct {
      "1 step of the loop: rank 0, position 1: 0F0 appears twice", "Step   1:"},
     {1, 1, 1, "0F0 < 0B0 0UPDATE > 0B0 0UPDATE",
      "2 steps of the loop: stage 0 has no forward", NULL},
+    {1, 1, 1, "0F0 < 0F1 0B0 0UPDATE > 0B0 0UPDATE",
+     "a forward of the next step on the last stage", NULL},
     {1, 1, 1, "< 0F0 0B0 > 0F0 0B0 0UPDATE",
      "adds gradients to its stage without an UPDATE", NULL},
     {1, 1, 1, "0PREDICTs1d0a1 < 0F0s1 0B0s1 0UPDATE > 0F0s1 0B0s1 0UPDATE",

@@ -96,25 +96,25 @@ static tryst_status simulate(const tryst_program *program, int steps,
 #define STEADY_STEPS 4
 
 /* Predict bubble and waits. A step of a loop is the difference between two runs of which
- * one has a step more. */
+ * one has a step more; a run of a single step is that step. */
 static tryst_status predict_program(const struct bench_run *run,
                                     const struct bench_result *result,
                                     const tryst_sim_params *params, struct figures *self)
 {
     const tryst_program *program = run->options->program;
     tryst_sim *sim = NULL, *shorter = NULL;
-    bool loops = bench_loops(program);
-    tryst_status status = simulate(program, STEADY_STEPS + 1, params, &sim);
-    if (status == TRYST_OK && loops) {
+    bool steady = bench_loops(program) && run->options->steps > 1;
+    tryst_status status = simulate(program, steady ? STEADY_STEPS + 1 : 1, params, &sim);
+    if (status == TRYST_OK && steady) {
         status = simulate(program, STEADY_STEPS, params, &shorter);
     }
     if (status == TRYST_OK) {
-        self->step_s = sim->makespan_s - (loops ? shorter->makespan_s : 0);
+        self->step_s = sim->makespan_s - (steady ? shorter->makespan_s : 0);
     }
     for (int rank = 0; status == TRYST_OK && rank < run->size; rank++) {
         uint64_t steps = result->facts[rank].stats.steps_count;
         tryst_sim_rank *of = &sim->ranks[rank];
-        if (loops) {
+        if (steady) {
             double busy_s = of->busy_s - shorter->ranks[rank].busy_s;
             self->predicted[rank] = self->step_s > 0 ? 1 - busy_s / self->step_s : 0;
             self->waiting_s[rank] = (double)steps * (self->step_s - busy_s);

@@ -40,8 +40,8 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 static const struct tool_option rows[] = {
     {"trace", 0, TOOL_TEXT, AT(trace)},
-    {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 4096},
-    {"microbatches", 0, TOOL_COUNT, AT(microbatches), 1, 65536},
+    {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 256},
+    {"microbatches", 0, TOOL_COUNT, AT(microbatches), 1, 1024},
 };
 #undef AT
 
