@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times the steps of schedules whose stages only sleep, beside the simulated step.
 
-usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [--activation SIZE] [schedule…]
+usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [--activation SIZE] [--torch PYTHON] [schedule…]
 
 Each run trains all schedules in turn, so that a change of the machine's load meets all of them. A rank's F takes 10 ms and
 its B 20 ms; with v chunks each chunk takes its share. Prints, for each schedule, the median over the runs of: the median
 step, the step that the simulator computes from the measured times of the actions, and their ratio; and the step in
-multiples of that of 1f1b in the same run.
+multiples of that of 1f1b in the same run. --torch names a Python with torch 2: PyTorch's own schedules over gloo then run
+in turn with the others (torch_pipeline.py), beside their ideal step.
 """
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import tempfile
@@ -25,8 +27,20 @@ def chunks_of(schedule):
     return 1
 
 
+def run_torch(args, schedule):
+    """Returns the median step of a schedule of PyTorch and its ideal step, in seconds."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_pipeline.py")
+    command = [args.torch, script, "--ranks", str(args.ranks), "--microbatches", str(args.microbatches), "--steps",
+               str(args.steps), schedule]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=args.timeout).stdout
+    figures = json.loads(out.splitlines()[-1])
+    return figures["step_s"], figures["ideal_s"]
+
+
 def run(args, schedule):
     """Returns the median step and the simulated step, in seconds."""
+    if schedule.startswith("torch "):
+        return run_torch(args, schedule.partition(" ")[2])
     chunks = chunks_of(schedule)
     with tempfile.NamedTemporaryFile(suffix=".json") as figures:
         command = [args.pp_bench, "-n", str(args.ranks), "--model", f"sleep:{10 / chunks},{20 / chunks}",
@@ -49,9 +63,12 @@ def main():
     parser.add_argument("--activation", default="64K")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--torch", help="a Python with torch 2")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each run")
     args = parser.parse_intermixed_args()
     schedules = list(dict.fromkeys(["1f1b", *(args.schedules or SCHEDULES)]))
+    if args.torch:
+        schedules += [f"torch {name}" for name in ("1f1b", "gpipe", "interleaved", "bfs")]
     found = {schedule: [] for schedule in schedules}
     for _ in range(args.runs):
         for schedule in schedules:
