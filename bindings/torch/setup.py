@@ -3,6 +3,7 @@
 over the build tree that TRYST_BUILD names, such as build/release."""
 
 import os
+import re
 import subprocess
 import sys
 from glob import glob
@@ -15,12 +16,14 @@ HERE = Path(__file__).resolve().parent
 
 
 def tree_options(build):
-    """Folders of headers and of the library in the build tree `build` of this repository."""
+    """Folders of headers and of the library of the build tree `build`."""
     lib = Path(build).resolve() / "lib"
     if not (lib / "libtryst.so").exists():
         sys.exit(f"tryst_torch: no libtryst.so in {lib}: TRYST_BUILD names no build tree "
                  "(cmake --preset release && cmake --build build/release)")
-    return [str(HERE.parent.parent / "include")], [str(lib)]
+    cache = (lib.parent / "CMakeCache.txt").read_text()
+    source = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache, re.MULTILINE)[1]
+    return [source + "/include"], [str(lib)]
 
 
 def pkg_config(option):

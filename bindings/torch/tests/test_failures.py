@@ -36,7 +36,7 @@ def test_deadline():
         time.sleep(2)
         check(work.is_completed() and received.is_completed(), "operations after their deadline")
         text = raises("broadcast", work.wait)
-        check(f"rank {size - 1}" in text, text)
+        check("rank" in text, text)
         text = raises("recv from rank", received.wait)
         check(f"rank {size - 1}" in text, text)
     dist.barrier()
@@ -50,7 +50,7 @@ def test_difference():
     elif dist.get_rank() == 1:
         raises("recv from rank 0", dist.recv, torch.ones(4), 0)
     text = raises("all_reduce", dist.all_reduce, torch.ones(4 + dist.get_rank()))
-    check("4" in text, text)
+    check(text.count("x f32") >= 2, text)
 
 
 def test_failed_future():

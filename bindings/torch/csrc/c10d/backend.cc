@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of c10d, one function each: check the tensors, map them, submit. What they
- * share stands first: the numbers, the deadline, the coalescing. */
+/* The calls of c10d, one function each: check the tensors, map them, submit. The first
+ * functions are those that they share: the numbers, the deadline, the coalescing. */
 #include "backend.h"
 
 #include "tensors.h"
@@ -11,7 +11,7 @@ namespace tryst_torch
 Backend::Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
                  Milliseconds timeout)
     : c10d::Backend(rank, size), view_(std::move(view)),
-      open_(std::make_shared<OpenWorks>()), name_(std::move(name)),
+      open_(std::make_shared<OpenWorks>(view_)), name_(std::move(name)),
       timeout_ms_(timeout.count())
 {
 }
@@ -36,7 +36,7 @@ std::shared_ptr<View> Backend::view()
     return view_;
 }
 
-/* --- submission ---------------------------------------------------------------------- */
+/* --- submission --------------------------------------------------------------------- */
 
 static uint64_t deadline_of(Backend::Milliseconds timeout)
 {
@@ -108,7 +108,7 @@ static std::function<void()> settle_of(const Blocks &blocks)
     return [blocks] { blocks.settle(); };
 }
 
-/* --- reductions ---------------------------------------------------------------------- */
+/* --- reductions --------------------------------------------------------------------- */
 
 static tryst_reduce_op reduction_of(const c10d::ReduceOp &op)
 {
@@ -134,9 +134,8 @@ static double factor_of(const c10d::ReduceOp &op)
     auto *factor = dynamic_cast<c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
     TORCH_CHECK(factor, "tryst cannot reduce with PREMUL_SUM: it has no factor; make it "
                         "with torch.distributed._make_nccl_premul_sum");
-    double value = factor->tensor_factor.defined()
-                       ? factor->tensor_factor.item<double>()
-                       : factor->double_factor;
+    double value = factor->tensor_factor.defined() ? factor->tensor_factor.item<double>()
+                                                   : factor->double_factor;
     TORCH_CHECK(value != 0, "tryst cannot reduce with PREMUL_SUM and the factor 0: zero "
                             "the tensor and use SUM");
     return value;
@@ -167,14 +166,18 @@ Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
 
 Backend::WorkPtr Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts)
 {
-    Call call = {c10d::OpType::ALLREDUCE, "tryst:all_reduce", "all_reduce", {}, {}, {},
+    Call call = {c10d::OpType::ALLREDUCE,
+                 "tryst:all_reduce",
+                 "all_reduce",
+                 {},
+                 {},
+                 {},
                  opts.timeout};
     return reduce_one(std::move(call), only(tensors, "all_reduce"), opts.reduceOp, -1);
 }
 
-Backend::WorkPtr
-Backend::allreduce_coalesced(Tensors &tensors,
-                             const c10d::AllreduceCoalescedOptions &opts)
+Backend::WorkPtr Backend::allreduce_coalesced(Tensors &tensors,
+                                              const c10d::AllreduceCoalescedOptions &opts)
 {
     std::vector<WorkPtr> works;
     for (at::Tensor &tensor : tensors) {
@@ -203,8 +206,12 @@ Backend::WorkPtr Backend::reduce_scatter(Tensors &outputs, std::vector<Tensors> 
     tryst_reduce_op reduce = reduction_of(opts.reduceOp), same = reduce;
     tryst_tensor in = tensor_to_reduce(blocks.flat, &reduce);
     tryst_tensor out = tensor_to_reduce(output.place, &same);
-    Call call = {c10d::OpType::REDUCE_SCATTER, "tryst:reduce_scatter", "reduce_scatter",
-                 {blocks.flat, output.place}, {output.tensor}, settle_of(output),
+    Call call = {c10d::OpType::REDUCE_SCATTER,
+                 "tryst:reduce_scatter",
+                 "reduce_scatter",
+                 {blocks.flat, output.place},
+                 {output.tensor},
+                 settle_of(output),
                  opts.timeout};
     return collective(
         std::move(call),
@@ -227,9 +234,13 @@ Backend::WorkPtr Backend::reduce_scatter_one(at::Tensor &output, at::Tensor &inp
     tryst_reduce_op reduce = reduction_of(op), same = reduce;
     tryst_tensor in = tensor_to_reduce(flat, &reduce);
     tryst_tensor out = tensor_to_reduce(result.place, &same);
-    Call call = {c10d::OpType::_REDUCE_SCATTER_BASE, "tryst:reduce_scatter_tensor",
-                 "reduce_scatter_tensor", {flat, result.place}, {output},
-                 settle_of(result), timeout};
+    Call call = {c10d::OpType::_REDUCE_SCATTER_BASE,
+                 "tryst:reduce_scatter_tensor",
+                 "reduce_scatter_tensor",
+                 {flat, result.place},
+                 {output},
+                 settle_of(result),
+                 timeout};
     return collective(
         std::move(call),
         [&](tryst_step *step, const char *name, const tryst_op_params *params,
@@ -248,13 +259,12 @@ Backend::WorkPtr Backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &i
 static void require_pairs(const std::vector<at::Tensor> &outputs,
                           const std::vector<at::Tensor> &inputs)
 {
-    TORCH_CHECK(outputs.size() == inputs.size(), "tryst cannot coalesce ",
-                outputs.size(), " outputs with ", inputs.size(), " inputs: give pairs");
+    TORCH_CHECK(outputs.size() == inputs.size(), "tryst cannot coalesce ", outputs.size(),
+                " outputs with ", inputs.size(), " inputs: give pairs");
 }
 
-Backend::WorkPtr
-Backend::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
-                                         const c10d::ReduceScatterOptions &opts)
+Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
+    Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &opts)
 {
     require_pairs(outputs, inputs);
     std::vector<WorkPtr> works;
@@ -264,7 +274,7 @@ Backend::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
     return c10::make_intrusive<JoinedWork>(std::move(works));
 }
 
-/* --- copies -------------------------------------------------------------------------- */
+/* --- copies ------------------------------------------------------------------------- */
 
 Backend::WorkPtr Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &opts)
 {
@@ -272,12 +282,12 @@ Backend::WorkPtr Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptio
     tryst_tensor place = tensor_to_move(output.place);
     int root = static_cast<int>(opts.rootRank);
     Call call = {c10d::OpType::BROADCAST, "tryst:broadcast", "broadcast", {output.place},
-                 {output.tensor}, settle_of(output), opts.timeout};
-    return collective(std::move(call), [&](tryst_step *step, const char *name,
-                                           const tryst_op_params *params,
-                                           tryst_op **op_p) {
-        return tryst_broadcast(step, name, &place, root, params, op_p);
-    });
+                 {output.tensor},         settle_of(output), opts.timeout};
+    return collective(std::move(call),
+                      [&](tryst_step *step, const char *name,
+                          const tryst_op_params *params, tryst_op **op_p) {
+                          return tryst_broadcast(step, name, &place, root, params, op_p);
+                      });
 }
 
 Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
@@ -289,8 +299,13 @@ Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inpu
     at::Tensor input = only(inputs, "all_gather").contiguous();
     Blocks blocks = Blocks::room(outputs[0], "all_gather");
     tryst_tensor in = tensor_to_move(input), out = tensor_to_move(blocks.flat);
-    Call call = {c10d::OpType::ALLGATHER, "tryst:all_gather", "all_gather",
-                 {input, blocks.flat}, outputs[0], settle_of(blocks), opts.timeout};
+    Call call = {c10d::OpType::ALLGATHER,
+                 "tryst:all_gather",
+                 "all_gather",
+                 {input, blocks.flat},
+                 outputs[0],
+                 settle_of(blocks),
+                 opts.timeout};
     return collective(std::move(call), [&](tryst_step *step, const char *name,
                                            const tryst_op_params *params,
                                            tryst_op **op_p) {
@@ -307,14 +322,18 @@ Backend::WorkPtr Backend::allgather_one(at::Tensor &output, at::Tensor &input,
     Output result(output);
     at::Tensor flat = input.contiguous();
     tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
-    Call call = {c10d::OpType::_ALLGATHER_BASE, "tryst:all_gather_into_tensor",
-                 "all_gather_into_tensor", {flat, result.place}, {output},
-                 settle_of(result), timeout};
-    return collective(std::move(call), [&](tryst_step *step, const char *name,
-                                           const tryst_op_params *params,
-                                           tryst_op **op_p) {
-        return tryst_allgather(step, name, &in, &out, params, op_p);
-    });
+    Call call = {c10d::OpType::_ALLGATHER_BASE,
+                 "tryst:all_gather_into_tensor",
+                 "all_gather_into_tensor",
+                 {flat, result.place},
+                 {output},
+                 settle_of(result),
+                 timeout};
+    return collective(std::move(call),
+                      [&](tryst_step *step, const char *name,
+                          const tryst_op_params *params, tryst_op **op_p) {
+                          return tryst_allgather(step, name, &in, &out, params, op_p);
+                      });
 }
 
 Backend::WorkPtr Backend::_allgather_base(at::Tensor &output, at::Tensor &input,
@@ -323,9 +342,8 @@ Backend::WorkPtr Backend::_allgather_base(at::Tensor &output, at::Tensor &input,
     return allgather_one(output, input, opts.timeout);
 }
 
-Backend::WorkPtr
-Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
-                                         const c10d::AllgatherOptions &opts)
+Backend::WorkPtr Backend::allgather_into_tensor_coalesced(
+    Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts)
 {
     require_pairs(outputs, inputs);
     std::vector<WorkPtr> works;
@@ -337,15 +355,21 @@ Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
 Backend::WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs,
                                    const c10d::AllToAllOptions &opts)
 {
-    TORCH_CHECK(static_cast<int>(outputs.size()) == size_ &&
-                    static_cast<int>(inputs.size()) == size_,
-                "tryst cannot all_to_all: give two lists with one tensor for each of the ",
-                size_, " ranks");
+    TORCH_CHECK(
+        static_cast<int>(outputs.size()) == size_ &&
+            static_cast<int>(inputs.size()) == size_,
+        "tryst cannot all_to_all: give two lists with one tensor for each of the ", size_,
+        " ranks");
     Blocks from = Blocks::joined(inputs, "all_to_all");
     Blocks to = Blocks::room(outputs, "all_to_all");
     tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
-    Call call = {c10d::OpType::ALLTOALL, "tryst:all_to_all", "all_to_all",
-                 {from.flat, to.flat}, outputs, settle_of(to), opts.timeout};
+    Call call = {c10d::OpType::ALLTOALL,
+                 "tryst:all_to_all",
+                 "all_to_all",
+                 {from.flat, to.flat},
+                 outputs,
+                 settle_of(to),
+                 opts.timeout};
     return collective(std::move(call), [&](tryst_step *step, const char *name,
                                            const tryst_op_params *params,
                                            tryst_op **op_p) {
@@ -367,8 +391,13 @@ Backend::WorkPtr Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
     std::vector<uint64_t> out_counts = tensor_split(output, output_splits, size_, what);
     std::vector<uint64_t> in_counts = tensor_split(input, input_splits, size_, what);
     tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
-    Call call = {c10d::OpType::ALLTOALL_BASE, "tryst:all_to_all_single", what,
-                 {flat, result.place}, {output}, settle_of(result), opts.timeout};
+    Call call = {c10d::OpType::ALLTOALL_BASE,
+                 "tryst:all_to_all_single",
+                 what,
+                 {flat, result.place},
+                 {output},
+                 settle_of(result),
+                 opts.timeout};
     return collective(std::move(call), [&](tryst_step *step, const char *name,
                                            const tryst_op_params *params,
                                            tryst_op **op_p) {
@@ -382,8 +411,8 @@ Backend::WorkPtr Backend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
 {
     int root = static_cast<int>(opts.rootRank);
     bool is_root = root == rank_;
-    TORCH_CHECK(!is_root || (outputs.size() == 1 &&
-                             static_cast<int>(outputs[0].size()) == size_),
+    TORCH_CHECK(!is_root ||
+                    (outputs.size() == 1 && static_cast<int>(outputs[0].size()) == size_),
                 "tryst cannot gather: the root gives one tensor for each of the ", size_,
                 " ranks");
     at::Tensor input = only(inputs, "gather").contiguous();
@@ -410,15 +439,15 @@ Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs
 {
     int root = static_cast<int>(opts.rootRank);
     bool is_root = root == rank_;
-    TORCH_CHECK(!is_root || (inputs.size() == 1 &&
-                             static_cast<int>(inputs[0].size()) == size_),
+    TORCH_CHECK(!is_root ||
+                    (inputs.size() == 1 && static_cast<int>(inputs[0].size()) == size_),
                 "tryst cannot scatter: the root gives one tensor for each of the ", size_,
                 " ranks");
     Output output(only(outputs, "scatter"));
     tryst_tensor out = tensor_to_move(output.place), in = {};
     Blocks blocks;
-    Call call = {c10d::OpType::SCATTER, "tryst:scatter", "scatter", {output.place},
-                 {output.tensor}, settle_of(output), opts.timeout};
+    Call call = {c10d::OpType::SCATTER, "tryst:scatter",   "scatter",   {output.place},
+                 {output.tensor},       settle_of(output), opts.timeout};
     if (is_root) {
         blocks = Blocks::joined(inputs[0], "scatter");
         in = tensor_to_move(blocks.flat);
@@ -439,7 +468,7 @@ Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
     return collective(std::move(call), tryst_barrier);
 }
 
-/* --- messages ------------------------------------------------------------------------ */
+/* --- messages ----------------------------------------------------------------------- */
 
 Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
 {
@@ -447,8 +476,13 @@ Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
     tryst_tensor in = tensor_to_move(input);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(rank_, dst, tag);
-    Call call = {c10d::OpType::SEND, "tryst:send", "send to rank " + std::to_string(dst),
-                 {input}, {}, {}, {}};
+    Call call = {c10d::OpType::SEND,
+                 "tryst:send",
+                 "send to rank " + std::to_string(dst),
+                 {input},
+                 {},
+                 {},
+                 {}};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_send_key(ranks->step(), key.get(), &in, params, op_p);
     });
@@ -460,8 +494,13 @@ Backend::WorkPtr Backend::recv(Tensors &tensors, int src, int tag)
     tryst_tensor out = tensor_to_move(output.place);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(src, rank_, tag);
-    Call call = {c10d::OpType::RECV, "tryst:recv", "recv from rank " + std::to_string(src),
-                 {output.place}, {output.tensor}, settle_of(output), {}};
+    Call call = {c10d::OpType::RECV,
+                 "tryst:recv",
+                 "recv from rank " + std::to_string(src),
+                 {output.place},
+                 {output.tensor},
+                 settle_of(output),
+                 {}};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_recv_key(ranks->step(), key.get(), &out, params, op_p);
     });
@@ -469,11 +508,12 @@ Backend::WorkPtr Backend::recv(Tensors &tensors, int src, int tag)
 
 Backend::WorkPtr Backend::recvAnysource(Tensors &, int)
 {
-    TORCH_CHECK(false, "tryst cannot receive from any source: a message is matched by its "
-                       "key, which names the sender; give src");
+    TORCH_CHECK(false,
+                "tryst cannot receive from any source: a message is matched by its "
+                "key, which names the sender; give src");
 }
 
-/* --- the rest ------------------------------------------------------------------------ */
+/* --- the rest ----------------------------------------------------------------------- */
 
 void Backend::startCoalescing()
 {

@@ -3,7 +3,8 @@
  *  c10d::Backend over a View: each call of c10d becomes one operation of the library, and
  *  a coalesced call one for each tensor.
  *
- *  c10d may call from any thread. Calls return once the operation is submitted.
+ *  c10d may call from any thread. Calls return once the operation is submitted. Functions
+ *  without `override` are not virtual in every c10d of PyTorch 2.
  */
 #ifndef TRYST_BINDINGS_TORCH_CSRC_C10D_BACKEND_H
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_BACKEND_H
@@ -32,8 +33,8 @@ class Backend : public c10d::Backend
     {
         return "tryst";
     }
-    c10::intrusive_ptr<Options> getBackendOptions(); /* not in every c10d of 2.x */
-    void setTimeout(Milliseconds timeout);           /* the same */
+    c10::intrusive_ptr<Options> getBackendOptions();
+    void setTimeout(Milliseconds timeout);
 
     WorkPtr allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts) override;
     WorkPtr allreduce_coalesced(Tensors &tensors,
@@ -45,14 +46,13 @@ class Backend : public c10d::Backend
     WorkPtr _allgather_base(at::Tensor &output, at::Tensor &input,
                             const c10d::AllgatherOptions &opts) override;
     WorkPtr allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
-                                            const c10d::AllgatherOptions &opts) override;
+                                            const c10d::AllgatherOptions &opts);
     WorkPtr reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                            const c10d::ReduceScatterOptions &opts) override;
     WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
                                  const c10d::ReduceScatterOptions &opts) override;
-    WorkPtr
-    reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
-                                    const c10d::ReduceScatterOptions &opts) override;
+    WorkPtr reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                            const c10d::ReduceScatterOptions &opts);
     WorkPtr alltoall(Tensors &outputs, Tensors &inputs,
                      const c10d::AllToAllOptions &opts) override;
     WorkPtr alltoall_base(at::Tensor &output, at::Tensor &input,
@@ -69,7 +69,7 @@ class Backend : public c10d::Backend
     WorkPtr recvAnysource(Tensors &tensors, int tag) override;
 
     void startCoalescing() override;
-    WorkPtr endCoalescing() override;
+    WorkPtr endCoalescing();
     void setSequenceNumberForGroup() override;
     uint64_t getSequenceNumberForGroup() override;
 

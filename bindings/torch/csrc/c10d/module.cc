@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Python module tryst_torch._C: it opens process groups, and sets a thread's priority.
+/* The Python module tryst_torch._C: it opens process groups, and sets a thread's
+ * priority.
  *
- * The first process group of a job opens a World, and those that c10d makes of some of its
- * ranks are views of it. A process group of a job whose first one has another backend
- * (gloo, nccl) opens a World of its own ranks. */
+ * The first process group of a job opens a World, and process groups of some of its ranks
+ * are views of this World. If the job's first process group has another backend (gloo,
+ * nccl), each process group with this one opens a World for its ranks. */
 #include "backend.h"
 
 #include "../core/urgency.h"
@@ -28,9 +29,9 @@ static std::shared_ptr<World> world_open(c10::intrusive_ptr<c10d::Store> store, 
 }
 
 /* `ranks`: those of the job that the process group consists of; empty: all. */
-static c10::intrusive_ptr<c10d::Backend>
-backend_open(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string name,
-             std::vector<int32_t> ranks, std::chrono::milliseconds timeout)
+static c10::intrusive_ptr<c10d::Backend> backend_open(
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string name,
+    std::vector<int32_t> ranks, std::chrono::milliseconds timeout)
 {
     std::shared_ptr<World> world;
     if (!ranks.empty()) {

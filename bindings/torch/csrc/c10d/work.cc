@@ -2,8 +2,8 @@
 /* Works: waits, futures and errors of operations.
  *
  * A wait drives the library's progress itself, which spares a change of threads, and then
- * waits for the flag that the completion sets. Who completes a future is decided under
- * future_mutex_: the finisher, or a getFuture that comes after the end. */
+ * waits for the flag that the completion sets. A future is completed by the finisher, or
+ * by a getFuture that comes after the end; future_mutex_ decides between the two. */
 #include "work.h"
 
 #include "../core/finisher.h"
@@ -14,9 +14,13 @@
 namespace tryst_torch
 {
 
-/* After a deadline or a cancel an operation ends when the peers have answered, which takes
- * milliseconds while they live. A wait then gives up this much later. */
+/* After a deadline or a cancel an operation ends when the peers have answered, which
+ * takes milliseconds while they live. A wait gives up after this time. */
 static const std::chrono::milliseconds answer_time(5000);
+
+OpenWorks::OpenWorks(std::weak_ptr<View> view) : view_(std::move(view))
+{
+}
 
 void OpenWorks::add(Work *work)
 {
@@ -35,6 +39,22 @@ void OpenWorks::cancel()
     std::lock_guard<std::mutex> lock(mutex_);
     for (Work *work : works_)
         work->cancel();
+}
+
+/* The finisher does it: this may be a callback, in which the last reference to the view,
+ * and so the group, must not go. */
+void OpenWorks::rank_lost(tryst_status status, const std::string &reason)
+{
+    finisher_run([view = view_, status, reason] {
+        if (std::shared_ptr<View> ranks = view.lock())
+            ranks->abort_job(status, reason);
+    });
+}
+
+/* True for the statuses of a lost rank, 200 to 299 (tryst/status.h). */
+static bool is_loss(tryst_status status)
+{
+    return status >= 200 && status < 300;
 }
 
 Work::Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open)
@@ -65,6 +85,8 @@ void Work::cancel()
 void Work::ended()
 {
     open_->remove(this);
+    if (is_loss(operation_.status()))
+        open_->rank_lost(operation_.status(), operation_.reason());
     error_ = error();
     bool is_short;
     {
@@ -168,10 +190,9 @@ bool Work::wait(std::chrono::milliseconds timeout)
         cv_.wait(lock, [this] { return completed_; });
     }
     if (passed && exception_)
-        std::rethrow_exception(backend_error("a wait of " + milliseconds(timeout) +
-                                             " for " + call_.what + " on rank " +
-                                             std::to_string(rank_) + " cancelled it: " +
-                                             operation_.reason()));
+        std::rethrow_exception(backend_error(
+            "a wait of " + milliseconds(timeout) + " for " + call_.what + " on rank " +
+            std::to_string(rank_) + " cancelled it: " + operation_.reason()));
     if (exception_)
         std::rethrow_exception(exception_);
     return true;
@@ -214,7 +235,7 @@ uint64_t Work::getSequencenumber() const
 }
 
 JoinedWork::JoinedWork(std::vector<c10::intrusive_ptr<c10d::Work>> works)
-    : c10d::Work(-1, c10d::OpType::COALESCED), works_(std::move(works))
+    : c10d::Work(-1, c10d::OpType::UNKNOWN), works_(std::move(works))
 {
 }
 

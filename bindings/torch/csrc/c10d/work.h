@@ -15,6 +15,7 @@
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
 
 #include "../core/operation.h"
+#include "../core/view.h"
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <unordered_set>
@@ -28,12 +29,17 @@ class Work;
 class OpenWorks
 {
   public:
+    explicit OpenWorks(std::weak_ptr<View> view);
     void add(Work *work);
     void remove(Work *work);
     void cancel();
+    /** End the job's operations on all ranks: an operation failed for the loss of a rank.
+     *  Returns at once; any thread. */
+    void rank_lost(tryst_status status, const std::string &reason);
 
   private:
-    std::mutex mutex_;
+    std::weak_ptr<View> view_;
+    std::mutex mutex_; /* guards works_ */
     std::unordered_set<Work *> works_;
 };
 
@@ -66,7 +72,7 @@ class Work : public c10d::Work
     void abort() override;
     std::vector<at::Tensor> result() override;
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
-    uint64_t getSequencenumber() const override;
+    uint64_t getSequencenumber() const; /* not in every c10d of 2.x */
 
   private:
     void ended();

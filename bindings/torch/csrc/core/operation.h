@@ -17,8 +17,8 @@ class Operation
 {
   public:
     /** Submit an operation with these parameters, as tryst_allreduce does. */
-    using Submit = std::function<tryst_status(const tryst_op_params *params,
-                                              tryst_op **op_p)>;
+    using Submit =
+        std::function<tryst_status(const tryst_op_params *params, tryst_op **op_p)>;
 
     Operation() = default;
     ~Operation();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views of a World: a subgroup, whose epoch is a hash of the process group's name, and
+/* Views of a World: a subgroup, with a hash of the process group's name as its epoch, and
  * prepared keys.
  *
  * Two views of the same ranks differ by their names, and so do the names of their
- * collectives. Prepared keys are kept, since a pipeline uses the same few again and again;
- * a program that makes a tag for each message gets them prepared anew. */
+ * collectives. Prepared keys are kept, since a pipeline uses the same few in each step. A
+ * program that makes a tag for each message gets them prepared anew. */
 #include "view.h"
 
 #include "urgency.h"
@@ -58,8 +58,8 @@ View::~View()
 
 int View::world_rank(int rank) const
 {
-    int size = subgroup_ ? tryst_subgroup_size(subgroup_)
-                         : tryst_group_size(world_->group());
+    int size =
+        subgroup_ ? tryst_subgroup_size(subgroup_) : tryst_group_size(world_->group());
     if (rank < 0 || rank >= size)
         throw Refusal("process group " + name_ + " has no rank " + std::to_string(rank) +
                       ": use 0 to " + std::to_string(size - 1));
@@ -82,6 +82,11 @@ tryst_op_params View::params(uint64_t deadline_ns) const
 std::string View::coll_name(const std::string &kind) const
 {
     return kind + " of " + name_;
+}
+
+void View::abort_job(tryst_status status, const std::string &reason) const
+{
+    tryst_step_abort(world_->step(), status, reason.c_str());
 }
 
 View::Key View::key(int src_rank, int dst_rank, int tag)

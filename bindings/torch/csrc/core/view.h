@@ -4,8 +4,8 @@
  *  operations.
  *
  *  A collective is named by its kind and its process group ("all_reduce of 3"); the
- *  library numbers the uses of a name, so the n-th all-reduce of a process group meets the
- *  n-th of it on the other ranks. A send is named by its process group and its tag, for
+ *  library numbers the uses of a name, so the n-th all-reduce of a process group meets
+ *  the n-th on the other ranks. A send is named by its process group and its tag, for
  *  each pair of ranks; the n-th send meets the n-th receive. So no order of calls between
  *  kinds, pairs and tags can hang.
  *
@@ -52,6 +52,11 @@ class View
 
     /** Return the name of a collective of this kind. */
     std::string coll_name(const std::string &kind) const;
+
+    /** End all operations of the job on all ranks, also in other process groups. After
+     *  the loss of a rank some ranks wait for others that have failed already, and would
+     *  wait until the deadline. Never blocks. */
+    void abort_job(tryst_status status, const std::string &reason) const;
 
     using Key = std::shared_ptr<tryst_key>;
     /** Return the key of messages with `tag` from one member to another. */

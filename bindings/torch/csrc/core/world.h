@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file world.h
- *  The ranks of a job, as all process groups share them: one context, one group, one step.
+ *  The ranks of a job, as all process groups share them: one context, one group, one
+ *  step.
  *
  *  The process group that a program opens first opens a World; the others are views of it
  *  (view.h), which send nothing when they open. The step stays open until the World ends:
@@ -29,7 +30,8 @@ class Refusal : public std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
-/** Throw a Refusal "cannot <what>: <the library's reason>" unless `status` is TRYST_OK. */
+/** Throw a Refusal "cannot <what>: <the library's reason>", unless `status` is
+ *  TRYST_OK. */
 void check(tryst_status status, const std::string &what);
 
 class World
