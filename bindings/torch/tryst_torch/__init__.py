@@ -8,8 +8,10 @@ Importing this package registers the backend; PyTorch versions that know entry p
 import.
 """
 
+import atexit
 import contextlib
 import datetime
+import inspect
 
 import torch.distributed
 
@@ -41,8 +43,12 @@ def _open(options, _backend_options):
 
 def register():
     """Register the backend "tryst" for tensors on the CPU, once; later calls do nothing."""
-    if "TRYST" not in torch.distributed.Backend._plugins:
-        torch.distributed.Backend.register_backend("tryst", _open, extended_api=True, devices=["cpu"])
+    backends = torch.distributed.Backend
+    if "TRYST" in backends._plugins:
+        return
+    known = inspect.signature(backends.register_backend).parameters
+    devices = {"devices": ["cpu"]} if "devices" in known else {}  # since PyTorch 2.1
+    backends.register_backend("tryst", _open, extended_api=True, **devices)
 
 
 @contextlib.contextmanager
@@ -58,3 +64,4 @@ def priority(value):
 
 
 register()
+atexit.register(_C.finisher_stop)

@@ -7,6 +7,7 @@
  * nccl), each process group with this one opens a World for its ranks. */
 #include "backend.h"
 
+#include "../core/finisher.h"
 #include "../core/urgency.h"
 #include "gather.h"
 
@@ -57,5 +58,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
           py::call_guard<py::gil_scoped_release>());
     m.def("priority_get", tryst_torch::urgency_get);
     m.def("priority_set", tryst_torch::urgency_set);
+    m.def("finisher_stop", tryst_torch::finisher_stop,
+          py::call_guard<py::gil_scoped_release>());
     m.def("library_version", tryst_version_string);
 }

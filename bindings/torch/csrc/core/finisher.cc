@@ -3,6 +3,7 @@
  * process a task may wait for Python's lock, which is then never given. */
 #include "finisher.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <deque>
@@ -34,11 +35,22 @@ class Finisher
         more_.notify_one();
     }
 
+    void stop()
+    {
+        std::unique_lock<std::mutex> lock(mutex_);
+        idle_.wait_for(lock, std::chrono::seconds(2),
+                       [this] { return is_idle_ && tasks_.empty(); });
+        is_stopped_ = true;
+    }
+
   private:
     std::function<void()> next()
     {
         std::unique_lock<std::mutex> lock(mutex_);
-        more_.wait(lock, [this] { return !tasks_.empty(); });
+        is_idle_ = true;
+        idle_.notify_all();
+        more_.wait(lock, [this] { return !is_stopped_ && !tasks_.empty(); });
+        is_idle_ = false;
         std::function<void()> task = std::move(tasks_.front());
         tasks_.pop_front();
         return task;
@@ -52,15 +64,28 @@ class Finisher
 
     std::mutex mutex_;
     std::condition_variable more_;
+    std::condition_variable idle_;
+    bool is_idle_ = false;
+    bool is_stopped_ = false; /* tasks stay in the queue: to destroy them needs Python */
     std::deque<std::function<void()>> tasks_;
 };
 
 } // namespace
 
-void finisher_run(std::function<void()> task)
+static Finisher &finisher_get()
 {
     static Finisher *finisher = new Finisher;
-    finisher->run(std::move(task));
+    return *finisher;
+}
+
+void finisher_run(std::function<void()> task)
+{
+    finisher_get().run(std::move(task));
+}
+
+void finisher_stop()
+{
+    finisher_get().stop();
 }
 
 } // namespace tryst_torch

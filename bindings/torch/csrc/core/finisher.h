@@ -15,6 +15,10 @@ namespace tryst_torch
  *  starts the thread, which ends with the process. Any thread; never blocks. */
 void finisher_run(std::function<void()> task);
 
+/** Run no task from here on: Python ends, and a task that runs Python then would end the
+ *  process. Blocks until the tasks given so far are done, at most 2 s. */
+void finisher_stop();
+
 } // namespace tryst_torch
 
 #endif
