@@ -11,7 +11,7 @@
 set -eu
 cd "${1:-$SOURCE}"
 page=docs/design.md
-folders='include core topology transports rendezvous commsched pipeline tools tests cmake'
+folders='include core topology transports rendezvous commsched pipeline tools bindings tests cmake'
 fail=0
 say() { echo "docs: $1" >&2; fail=1; }
 named() { grep -oE '`'"$1"'`' "$page" | tr -d '`' | sort -u; }

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of c10d, one function each: check the tensors, map them, submit. The first
+ * functions are those that they share: the numbers, the deadline, the coalescing. */
+#include "backend.h"
+
+#include "tensors.h"
+
+namespace tryst_torch
+{
+
+Backend::Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
+                 Milliseconds timeout)
+    : c10d::Backend(rank, size), view_(std::move(view)),
+      open_(std::make_shared<OpenWorks>(view_)), name_(std::move(name)),
+      timeout_ms_(timeout.count())
+{
+}
+
+Backend::~Backend() = default;
+
+c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions()
+{
+    return c10::make_intrusive<Options>("tryst", Milliseconds(timeout_ms_.load()));
+}
+
+void Backend::setTimeout(Milliseconds timeout)
+{
+    timeout_ms_ = timeout.count();
+}
+
+std::shared_ptr<View> Backend::view()
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!closed_, "process group ", name_, " ", closed_,
+                ": create another one with torch.distributed.new_group");
+    return view_;
+}
+
+/* --- submission --------------------------------------------------------------------- */
+
+static uint64_t deadline_of(Backend::Milliseconds timeout)
+{
+    if (timeout <= kNoTimeout)
+        return 0;
+    return static_cast<uint64_t>(std::chrono::nanoseconds(timeout).count());
+}
+
+Backend::WorkPtr Backend::launch(Call call, uint64_t number,
+                                 const Operation::Submit &submit,
+                                 const tryst_op_params &params)
+{
+    auto work = c10::make_intrusive<Work>(rank_, std::move(call), number, open_);
+    work->start(submit, params);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_)
+        work->cancel(); /* an abort may have come before the operation was known */
+    if (is_coalescing_)
+        coalesced_.push_back(work);
+    return work;
+}
+
+/* Start a collective. `call.what` holds its kind, and becomes the whole text. */
+Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double factor)
+{
+    std::shared_ptr<View> ranks = view();
+    uint64_t number = ++number_;
+    std::string coll = ranks->coll_name(call.what);
+    if (call.timeout == c10d::kUnsetTimeout)
+        call.timeout = Milliseconds(timeout_ms_.load());
+    call.what += " " + std::to_string(number) + " of process group " + name_;
+    tryst_op_params params = ranks->params(deadline_of(call.timeout));
+    params.factor = factor;
+    return launch(
+        std::move(call), number,
+        [&](const tryst_op_params *with, tryst_op **op_p) {
+            return submit(ranks->step(), coll.c_str(), with, op_p);
+        },
+        params);
+}
+
+Backend::WorkPtr Backend::message(Call call, const Operation::Submit &submit)
+{
+    call.timeout = Milliseconds(timeout_ms_.load());
+    call.what += " of process group " + name_;
+    tryst_op_params params = view()->params(deadline_of(call.timeout));
+    params.subgroup = nullptr;
+    return launch(std::move(call), number_, submit, params);
+}
+
+static at::Tensor &only(std::vector<at::Tensor> &tensors, const char *what)
+{
+    TORCH_CHECK(tensors.size() == 1, "tryst cannot ", what, " ", tensors.size(),
+                " tensors at once: give one tensor for each rank");
+    tensor_require(tensors[0], what);
+    return tensors[0];
+}
+
+/* Return what copies a result back, if there is something to copy. */
+static std::function<void()> settle_of(const Output &output)
+{
+    if (!output.is_copy())
+        return nullptr;
+    return [output] { output.settle(); };
+}
+
+static std::function<void()> settle_of(const Blocks &blocks)
+{
+    return [blocks] { blocks.settle(); };
+}
+
+/* --- reductions --------------------------------------------------------------------- */
+
+static tryst_reduce_op reduction_of(const c10d::ReduceOp &op)
+{
+    switch (op.op_) {
+    case c10d::ReduceOp::SUM: return TRYST_REDUCE_SUM;
+    case c10d::ReduceOp::AVG: return TRYST_REDUCE_AVERAGE;
+    case c10d::ReduceOp::PRODUCT: return TRYST_REDUCE_PRODUCT;
+    case c10d::ReduceOp::MIN: return TRYST_REDUCE_MIN;
+    case c10d::ReduceOp::MAX: return TRYST_REDUCE_MAX;
+    case c10d::ReduceOp::BAND: return TRYST_REDUCE_AND;
+    case c10d::ReduceOp::BOR: return TRYST_REDUCE_OR;
+    case c10d::ReduceOp::BXOR: return TRYST_REDUCE_XOR;
+    case c10d::ReduceOp::PREMUL_SUM: return TRYST_REDUCE_PREMULTIPLIED_SUM;
+    default: TORCH_CHECK(false, "tryst has no reduction ", int(op.op_));
+    }
+}
+
+/* Return this rank's factor of PREMUL_SUM; 0, the library's default, for others. */
+static double factor_of(const c10d::ReduceOp &op)
+{
+    if (op.op_ != c10d::ReduceOp::PREMUL_SUM)
+        return 0;
+    auto *factor = dynamic_cast<c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
+    TORCH_CHECK(factor, "tryst cannot reduce with PREMUL_SUM: it has no factor; make it "
+                        "with torch.distributed._make_nccl_premul_sum");
+    double value = factor->tensor_factor.defined() ? factor->tensor_factor.item<double>()
+                                                   : factor->double_factor;
+    TORCH_CHECK(value != 0, "tryst cannot reduce with PREMUL_SUM and the factor 0: zero "
+                            "the tensor and use SUM");
+    return value;
+}
+
+/* An all-reduce (root -1) or a reduce. */
+Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
+                                     const c10d::ReduceOp &op, int root)
+{
+    tensor_require(tensor, call.what.c_str());
+    tryst_reduce_op reduce = reduction_of(op);
+    Output output(tensor);
+    tryst_tensor place = tensor_to_reduce(output.place, &reduce);
+    call.inputs = {output.place};
+    call.outputs = {tensor};
+    if (root < 0 || root == rank_)
+        call.settle = settle_of(output);
+    return collective(
+        std::move(call),
+        [&](tryst_step *step, const char *name, const tryst_op_params *params,
+            tryst_op **op_p) {
+            if (root < 0)
+                return tryst_allreduce(step, name, nullptr, &place, reduce, params, op_p);
+            return tryst_reduce(step, name, &place, &place, reduce, root, params, op_p);
+        },
+        factor_of(op));
+}
+
+Backend::WorkPtr Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts)
+{
+    Call call = {c10d::OpType::ALLREDUCE,
+                 "tryst:all_reduce",
+                 "all_reduce",
+                 {},
+                 {},
+                 {},
+                 opts.timeout};
+    return reduce_one(std::move(call), only(tensors, "all_reduce"), opts.reduceOp, -1);
+}
+
+Backend::WorkPtr Backend::allreduce_coalesced(Tensors &tensors,
+                                              const c10d::AllreduceCoalescedOptions &opts)
+{
+    std::vector<WorkPtr> works;
+    for (at::Tensor &tensor : tensors) {
+        Tensors one = {tensor};
+        works.push_back(allreduce(one, opts));
+    }
+    return c10::make_intrusive<JoinedWork>(std::move(works));
+}
+
+Backend::WorkPtr Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &opts)
+{
+    Call call = {c10d::OpType::REDUCE, "tryst:reduce", "reduce", {}, {}, {},
+                 opts.timeout};
+    return reduce_one(std::move(call), only(tensors, "reduce"), opts.reduceOp,
+                      static_cast<int>(opts.rootRank));
+}
+
+Backend::WorkPtr Backend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                                         const c10d::ReduceScatterOptions &opts)
+{
+    TORCH_CHECK(inputs.size() == 1 && static_cast<int>(inputs[0].size()) == size_,
+                "tryst cannot reduce_scatter: give one tensor for each of the ", size_,
+                " ranks");
+    Output output(only(outputs, "reduce_scatter"));
+    Blocks blocks = Blocks::joined(inputs[0], "reduce_scatter");
+    tryst_reduce_op reduce = reduction_of(opts.reduceOp), same = reduce;
+    tryst_tensor in = tensor_to_reduce(blocks.flat, &reduce);
+    tryst_tensor out = tensor_to_reduce(output.place, &same);
+    Call call = {c10d::OpType::REDUCE_SCATTER,
+                 "tryst:reduce_scatter",
+                 "reduce_scatter",
+                 {blocks.flat, output.place},
+                 {output.tensor},
+                 settle_of(output),
+                 opts.timeout};
+    return collective(
+        std::move(call),
+        [&](tryst_step *step, const char *name, const tryst_op_params *params,
+            tryst_op **op_p) {
+            return tryst_reduce_scatterv(step, name, &in, blocks.counts.data(), nullptr,
+                                         &out, reduce, params, op_p);
+        },
+        factor_of(opts.reduceOp));
+}
+
+Backend::WorkPtr Backend::reduce_scatter_one(at::Tensor &output, at::Tensor &input,
+                                             const c10d::ReduceOp &op,
+                                             Milliseconds timeout)
+{
+    tensor_require(output, "reduce_scatter_tensor");
+    tensor_require(input, "reduce_scatter_tensor");
+    Output result(output);
+    at::Tensor flat = input.contiguous();
+    tryst_reduce_op reduce = reduction_of(op), same = reduce;
+    tryst_tensor in = tensor_to_reduce(flat, &reduce);
+    tryst_tensor out = tensor_to_reduce(result.place, &same);
+    Call call = {c10d::OpType::_REDUCE_SCATTER_BASE,
+                 "tryst:reduce_scatter_tensor",
+                 "reduce_scatter_tensor",
+                 {flat, result.place},
+                 {output},
+                 settle_of(result),
+                 timeout};
+    return collective(
+        std::move(call),
+        [&](tryst_step *step, const char *name, const tryst_op_params *params,
+            tryst_op **op_p) {
+            return tryst_reduce_scatter(step, name, &in, &out, reduce, params, op_p);
+        },
+        factor_of(op));
+}
+
+Backend::WorkPtr Backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                               const c10d::ReduceScatterOptions &opts)
+{
+    return reduce_scatter_one(output, input, opts.reduceOp, opts.timeout);
+}
+
+static void require_pairs(const std::vector<at::Tensor> &outputs,
+                          const std::vector<at::Tensor> &inputs)
+{
+    TORCH_CHECK(outputs.size() == inputs.size(), "tryst cannot coalesce ", outputs.size(),
+                " outputs with ", inputs.size(), " inputs: give pairs");
+}
+
+Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
+    Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &opts)
+{
+    require_pairs(outputs, inputs);
+    std::vector<WorkPtr> works;
+    for (size_t i = 0; i < outputs.size(); i++)
+        works.push_back(
+            reduce_scatter_one(outputs[i], inputs[i], opts.reduceOp, opts.timeout));
+    return c10::make_intrusive<JoinedWork>(std::move(works));
+}
+
+/* --- copies ------------------------------------------------------------------------- */
+
+Backend::WorkPtr Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &opts)
+{
+    Output output(only(tensors, "broadcast"));
+    tryst_tensor place = tensor_to_move(output.place);
+    int root = static_cast<int>(opts.rootRank);
+    Call call = {c10d::OpType::BROADCAST, "tryst:broadcast", "broadcast", {output.place},
+                 {output.tensor},         settle_of(output), opts.timeout};
+    return collective(std::move(call),
+                      [&](tryst_step *step, const char *name,
+                          const tryst_op_params *params, tryst_op **op_p) {
+                          return tryst_broadcast(step, name, &place, root, params, op_p);
+                      });
+}
+
+Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
+                                    const c10d::AllgatherOptions &opts)
+{
+    TORCH_CHECK(outputs.size() == 1 && static_cast<int>(outputs[0].size()) == size_,
+                "tryst cannot all_gather: give one tensor for each of the ", size_,
+                " ranks");
+    at::Tensor input = only(inputs, "all_gather").contiguous();
+    Blocks blocks = Blocks::room(outputs[0], "all_gather");
+    tryst_tensor in = tensor_to_move(input), out = tensor_to_move(blocks.flat);
+    Call call = {c10d::OpType::ALLGATHER,
+                 "tryst:all_gather",
+                 "all_gather",
+                 {input, blocks.flat},
+                 outputs[0],
+                 settle_of(blocks),
+                 opts.timeout};
+    return collective(std::move(call), [&](tryst_step *step, const char *name,
+                                           const tryst_op_params *params,
+                                           tryst_op **op_p) {
+        return tryst_allgatherv(step, name, &in, &out, blocks.counts.data(), nullptr,
+                                params, op_p);
+    });
+}
+
+Backend::WorkPtr Backend::allgather_one(at::Tensor &output, at::Tensor &input,
+                                        Milliseconds timeout)
+{
+    tensor_require(output, "all_gather_into_tensor");
+    tensor_require(input, "all_gather_into_tensor");
+    Output result(output);
+    at::Tensor flat = input.contiguous();
+    tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
+    Call call = {c10d::OpType::_ALLGATHER_BASE,
+                 "tryst:all_gather_into_tensor",
+                 "all_gather_into_tensor",
+                 {flat, result.place},
+                 {output},
+                 settle_of(result),
+                 timeout};
+    return collective(std::move(call),
+                      [&](tryst_step *step, const char *name,
+                          const tryst_op_params *params, tryst_op **op_p) {
+                          return tryst_allgather(step, name, &in, &out, params, op_p);
+                      });
+}
+
+Backend::WorkPtr Backend::_allgather_base(at::Tensor &output, at::Tensor &input,
+                                          const c10d::AllgatherOptions &opts)
+{
+    return allgather_one(output, input, opts.timeout);
+}
+
+Backend::WorkPtr Backend::allgather_into_tensor_coalesced(
+    Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts)
+{
+    require_pairs(outputs, inputs);
+    std::vector<WorkPtr> works;
+    for (size_t i = 0; i < outputs.size(); i++)
+        works.push_back(allgather_one(outputs[i], inputs[i], opts.timeout));
+    return c10::make_intrusive<JoinedWork>(std::move(works));
+}
+
+Backend::WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs,
+                                   const c10d::AllToAllOptions &opts)
+{
+    TORCH_CHECK(
+        static_cast<int>(outputs.size()) == size_ &&
+            static_cast<int>(inputs.size()) == size_,
+        "tryst cannot all_to_all: give two lists with one tensor for each of the ", size_,
+        " ranks");
+    Blocks from = Blocks::joined(inputs, "all_to_all");
+    Blocks to = Blocks::room(outputs, "all_to_all");
+    tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
+    Call call = {c10d::OpType::ALLTOALL,
+                 "tryst:all_to_all",
+                 "all_to_all",
+                 {from.flat, to.flat},
+                 outputs,
+                 settle_of(to),
+                 opts.timeout};
+    return collective(std::move(call), [&](tryst_step *step, const char *name,
+                                           const tryst_op_params *params,
+                                           tryst_op **op_p) {
+        return tryst_alltoallv(step, name, &in, from.counts.data(), nullptr, &out,
+                               to.counts.data(), nullptr, params, op_p);
+    });
+}
+
+Backend::WorkPtr Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
+                                        std::vector<int64_t> &output_splits,
+                                        std::vector<int64_t> &input_splits,
+                                        const c10d::AllToAllOptions &opts)
+{
+    const char *what = "all_to_all_single";
+    tensor_require(output, what);
+    tensor_require(input, what);
+    Output result(output);
+    at::Tensor flat = input.contiguous();
+    std::vector<uint64_t> out_counts = tensor_split(output, output_splits, size_, what);
+    std::vector<uint64_t> in_counts = tensor_split(input, input_splits, size_, what);
+    tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
+    Call call = {c10d::OpType::ALLTOALL_BASE,
+                 "tryst:all_to_all_single",
+                 what,
+                 {flat, result.place},
+                 {output},
+                 settle_of(result),
+                 opts.timeout};
+    return collective(std::move(call), [&](tryst_step *step, const char *name,
+                                           const tryst_op_params *params,
+                                           tryst_op **op_p) {
+        return tryst_alltoallv(step, name, &in, in_counts.data(), nullptr, &out,
+                               out_counts.data(), nullptr, params, op_p);
+    });
+}
+
+Backend::WorkPtr Backend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
+                                 const c10d::GatherOptions &opts)
+{
+    int root = static_cast<int>(opts.rootRank);
+    bool is_root = root == rank_;
+    TORCH_CHECK(!is_root ||
+                    (outputs.size() == 1 && static_cast<int>(outputs[0].size()) == size_),
+                "tryst cannot gather: the root gives one tensor for each of the ", size_,
+                " ranks");
+    at::Tensor input = only(inputs, "gather").contiguous();
+    tryst_tensor in = tensor_to_move(input), out = {};
+    Blocks blocks;
+    Call call = {c10d::OpType::GATHER, "tryst:gather", "gather", {input}, {}, {},
+                 opts.timeout};
+    if (is_root) {
+        blocks = Blocks::room(outputs[0], "gather");
+        out = tensor_to_move(blocks.flat);
+        call.outputs = outputs[0];
+        call.settle = settle_of(blocks);
+    }
+    return collective(std::move(call), [&](tryst_step *step, const char *name,
+                                           const tryst_op_params *params,
+                                           tryst_op **op_p) {
+        return tryst_gatherv(step, name, &in, is_root ? &out : nullptr,
+                             blocks.counts.data(), nullptr, root, params, op_p);
+    });
+}
+
+Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                                  const c10d::ScatterOptions &opts)
+{
+    int root = static_cast<int>(opts.rootRank);
+    bool is_root = root == rank_;
+    TORCH_CHECK(!is_root ||
+                    (inputs.size() == 1 && static_cast<int>(inputs[0].size()) == size_),
+                "tryst cannot scatter: the root gives one tensor for each of the ", size_,
+                " ranks");
+    Output output(only(outputs, "scatter"));
+    tryst_tensor out = tensor_to_move(output.place), in = {};
+    Blocks blocks;
+    Call call = {c10d::OpType::SCATTER, "tryst:scatter",   "scatter",   {output.place},
+                 {output.tensor},       settle_of(output), opts.timeout};
+    if (is_root) {
+        blocks = Blocks::joined(inputs[0], "scatter");
+        in = tensor_to_move(blocks.flat);
+        call.inputs.push_back(blocks.flat);
+    }
+    return collective(std::move(call), [&](tryst_step *step, const char *name,
+                                           const tryst_op_params *params,
+                                           tryst_op **op_p) {
+        return tryst_scatterv(step, name, is_root ? &in : nullptr, blocks.counts.data(),
+                              nullptr, &out, root, params, op_p);
+    });
+}
+
+Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
+{
+    Call call = {c10d::OpType::BARRIER, "tryst:barrier", "barrier", {}, {}, {},
+                 opts.timeout};
+    return collective(std::move(call), tryst_barrier);
+}
+
+/* --- messages ----------------------------------------------------------------------- */
+
+Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
+{
+    at::Tensor input = only(tensors, "send").contiguous();
+    tryst_tensor in = tensor_to_move(input);
+    std::shared_ptr<View> ranks = view();
+    View::Key key = ranks->key(rank_, dst, tag);
+    Call call = {c10d::OpType::SEND,
+                 "tryst:send",
+                 "send to rank " + std::to_string(dst),
+                 {input},
+                 {},
+                 {},
+                 {}};
+    return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
+        return tryst_send_key(ranks->step(), key.get(), &in, params, op_p);
+    });
+}
+
+Backend::WorkPtr Backend::recv(Tensors &tensors, int src, int tag)
+{
+    Output output(only(tensors, "recv"));
+    tryst_tensor out = tensor_to_move(output.place);
+    std::shared_ptr<View> ranks = view();
+    View::Key key = ranks->key(src, rank_, tag);
+    Call call = {c10d::OpType::RECV,
+                 "tryst:recv",
+                 "recv from rank " + std::to_string(src),
+                 {output.place},
+                 {output.tensor},
+                 settle_of(output),
+                 {}};
+    return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
+        return tryst_recv_key(ranks->step(), key.get(), &out, params, op_p);
+    });
+}
+
+Backend::WorkPtr Backend::recvAnysource(Tensors &, int)
+{
+    TORCH_CHECK(false,
+                "tryst cannot receive from any source: a message is matched by its "
+                "key, which names the sender; give src");
+}
+
+/* --- the rest ----------------------------------------------------------------------- */
+
+void Backend::startCoalescing()
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_coalescing_ = true;
+}
+
+Backend::WorkPtr Backend::endCoalescing()
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_coalescing_ = false;
+    return c10::make_intrusive<JoinedWork>(std::move(coalesced_));
+}
+
+void Backend::setSequenceNumberForGroup()
+{
+    /* numbers begin at 1 on every rank: there is nothing to agree on */
+}
+
+uint64_t Backend::getSequenceNumberForGroup()
+{
+    return number_;
+}
+
+void Backend::abort()
+{
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        closed_ = "was aborted";
+    }
+    open_->cancel();
+}
+
+void Backend::shutdown()
+{
+    std::shared_ptr<View> last;
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = "is shut down";
+    last.swap(view_);
+}
+
+} // namespace tryst_torch

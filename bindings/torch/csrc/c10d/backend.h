@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file backend.h
+ *  c10d::Backend over a View: each call of c10d becomes one operation of the library, and
+ *  a coalesced call one for each tensor.
+ *
+ *  c10d may call from any thread. Calls return once the operation is submitted. Functions
+ *  without `override` are not virtual in every c10d of PyTorch 2.
+ */
+#ifndef TRYST_BINDINGS_TORCH_CSRC_C10D_BACKEND_H
+#define TRYST_BINDINGS_TORCH_CSRC_C10D_BACKEND_H
+
+#include "../core/view.h"
+#include "work.h"
+
+#include <atomic>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace tryst_torch
+{
+
+class Backend : public c10d::Backend
+{
+  public:
+    using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+    using Tensors = std::vector<at::Tensor>;
+    using Milliseconds = std::chrono::milliseconds;
+
+    Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
+            Milliseconds timeout);
+    ~Backend() override;
+
+    const std::string getBackendName() const override
+    {
+        return "tryst";
+    }
+    c10::intrusive_ptr<Options> getBackendOptions();
+    void setTimeout(Milliseconds timeout);
+
+    WorkPtr allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts) override;
+    WorkPtr allreduce_coalesced(Tensors &tensors,
+                                const c10d::AllreduceCoalescedOptions &opts) override;
+    WorkPtr reduce(Tensors &tensors, const c10d::ReduceOptions &opts) override;
+    WorkPtr broadcast(Tensors &tensors, const c10d::BroadcastOptions &opts) override;
+    WorkPtr allgather(std::vector<Tensors> &outputs, Tensors &inputs,
+                      const c10d::AllgatherOptions &opts) override;
+    WorkPtr _allgather_base(at::Tensor &output, at::Tensor &input,
+                            const c10d::AllgatherOptions &opts) override;
+    WorkPtr allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                            const c10d::AllgatherOptions &opts);
+    WorkPtr reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                           const c10d::ReduceScatterOptions &opts) override;
+    WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                 const c10d::ReduceScatterOptions &opts) override;
+    WorkPtr reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                            const c10d::ReduceScatterOptions &opts);
+    WorkPtr alltoall(Tensors &outputs, Tensors &inputs,
+                     const c10d::AllToAllOptions &opts) override;
+    WorkPtr alltoall_base(at::Tensor &output, at::Tensor &input,
+                          std::vector<int64_t> &output_splits,
+                          std::vector<int64_t> &input_splits,
+                          const c10d::AllToAllOptions &opts) override;
+    WorkPtr gather(std::vector<Tensors> &outputs, Tensors &inputs,
+                   const c10d::GatherOptions &opts) override;
+    WorkPtr scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                    const c10d::ScatterOptions &opts) override;
+    WorkPtr barrier(const c10d::BarrierOptions &opts) override;
+    WorkPtr send(Tensors &tensors, int dst, int tag) override;
+    WorkPtr recv(Tensors &tensors, int src, int tag) override;
+    WorkPtr recvAnysource(Tensors &tensors, int tag) override;
+
+    void startCoalescing() override;
+    WorkPtr endCoalescing();
+    void setSequenceNumberForGroup() override;
+    uint64_t getSequenceNumberForGroup() override;
+
+    /** Cancel what is under way, and refuse further operations. Other process groups go
+     *  on. */
+    void abort();
+    /** Release the ranks: the last process group that does so leaves the job. */
+    void shutdown();
+
+  private:
+    /** Call one of the library's collectives: its step, its name, its parameters. */
+    using Collective =
+        std::function<tryst_status(tryst_step *step, const char *name,
+                                   const tryst_op_params *params, tryst_op **op_p)>;
+
+    WorkPtr collective(Call call, const Collective &submit, double factor = 0);
+    WorkPtr message(Call call, const Operation::Submit &submit);
+    WorkPtr launch(Call call, uint64_t number, const Operation::Submit &submit,
+                   const tryst_op_params &params);
+    WorkPtr reduce_one(Call call, at::Tensor &tensor, const c10d::ReduceOp &op, int root);
+    WorkPtr allgather_one(at::Tensor &output, at::Tensor &input, Milliseconds timeout);
+    WorkPtr reduce_scatter_one(at::Tensor &output, at::Tensor &input,
+                               const c10d::ReduceOp &op, Milliseconds timeout);
+    std::shared_ptr<View> view();
+
+    std::mutex mutex_; /* guards view_, closed_, coalesced_ and is_coalescing_ */
+    std::shared_ptr<View> view_;
+    const char *closed_ = nullptr; /* why operations are refused */
+    bool is_coalescing_ = false;
+    std::vector<WorkPtr> coalesced_;
+    std::shared_ptr<OpenWorks> open_;
+    std::string name_;
+    std::atomic<Milliseconds::rep> timeout_ms_;
+    std::atomic<uint64_t> number_{0}; /* of the newest collective */
+};
+
+} // namespace tryst_torch
+
+#endif

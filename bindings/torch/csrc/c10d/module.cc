@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Python module tryst_torch._C: it opens process groups, and sets a thread's
+ * priority.
+ *
+ * The first process group of a job opens a World, and process groups of some of its ranks
+ * are views of this World. If the job's first process group has another backend (gloo,
+ * nccl), each process group with this one opens a World for its ranks. */
+#include "backend.h"
+
+#include "../core/finisher.h"
+#include "../core/urgency.h"
+#include "gather.h"
+
+#include <pybind11/chrono.h>
+#include <torch/extension.h>
+
+namespace tryst_torch
+{
+
+/* The World of the job, as long as a process group uses it. */
+static std::mutex job_mutex;
+static std::weak_ptr<World> job;
+
+static std::shared_ptr<World> world_open(c10::intrusive_ptr<c10d::Store> store, int rank,
+                                         int size, std::chrono::milliseconds timeout)
+{
+    std::chrono::nanoseconds limit(timeout);
+    return std::make_shared<World>(rank, size, static_cast<uint64_t>(limit.count()),
+                                   StoreGather(store, rank, size, timeout));
+}
+
+/* `ranks`: those of the job that the process group consists of; empty: all. */
+static c10::intrusive_ptr<c10d::Backend> backend_open(
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string name,
+    std::vector<int32_t> ranks, std::chrono::milliseconds timeout)
+{
+    std::shared_ptr<World> world;
+    if (!ranks.empty()) {
+        std::lock_guard<std::mutex> lock(job_mutex);
+        world = job.lock();
+    }
+    if (!world) {
+        world = world_open(store, rank, size, timeout);
+        std::lock_guard<std::mutex> lock(job_mutex);
+        if (ranks.empty())
+            job = world;
+        ranks.clear();
+    }
+    auto view = std::make_shared<View>(world, name, ranks);
+    return c10::make_intrusive<Backend>(view, name, rank, size, timeout);
+}
+
+} // namespace tryst_torch
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
+{
+    m.def("backend_open", tryst_torch::backend_open,
+          py::call_guard<py::gil_scoped_release>());
+    m.def("priority_get", tryst_torch::urgency_get);
+    m.def("priority_set", tryst_torch::urgency_set);
+    m.def("finisher_stop", tryst_torch::finisher_stop,
+          py::call_guard<py::gil_scoped_release>());
+    m.def("library_version", tryst_version_string);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mapping of tensors: dtypes by one table, memory as it is, copies where a tensor is
+ * not contiguous or where a list of tensors is one tensor for the library. */
+#include "tensors.h"
+
+#include <c10/core/GradMode.h>
+#include <numeric>
+
+namespace tryst_torch
+{
+
+/* The library's dtype; TRYST_DTYPE_INVALID where it has none. */
+static tryst_dtype dtype_of(at::ScalarType dtype)
+{
+    switch (dtype) {
+    case at::kByte: return TRYST_DTYPE_U8;
+    case at::kChar: return TRYST_DTYPE_I8;
+    case at::kShort: return TRYST_DTYPE_I16;
+    case at::kInt: return TRYST_DTYPE_I32;
+    case at::kLong: return TRYST_DTYPE_I64;
+    case at::kHalf: return TRYST_DTYPE_F16;
+    case at::kBFloat16: return TRYST_DTYPE_BF16;
+    case at::kFloat: return TRYST_DTYPE_F32;
+    case at::kDouble: return TRYST_DTYPE_F64;
+    default: return TRYST_DTYPE_INVALID;
+    }
+}
+
+void tensor_require(const at::Tensor &tensor, const char *what)
+{
+    TORCH_CHECK(tensor.device().is_cpu(), "tryst cannot ", what, " a tensor on ",
+                tensor.device(),
+                ": its collectives take tensors on the CPU only; move the tensor with "
+                ".cpu(), or use \"cpu:tryst,cuda:nccl\" as the backend");
+    TORCH_CHECK(tensor.layout() == at::kStrided, "tryst cannot ", what, " a tensor of ",
+                "layout ", tensor.layout(), ": convert it with .to_dense()");
+}
+
+static tryst_tensor view_of(const at::Tensor &tensor, tryst_dtype dtype, uint64_t scale)
+{
+    tryst_tensor view = {};
+    view.struct_size = sizeof view;
+    view.data = tensor.data_ptr();
+    view.count = static_cast<uint64_t>(tensor.numel()) * scale;
+    view.dtype = dtype;
+    return view;
+}
+
+uint64_t tensor_scale(at::ScalarType dtype)
+{
+    return dtype_of(dtype) ? 1 : c10::elementSize(dtype);
+}
+
+tryst_tensor tensor_to_move(const at::Tensor &tensor)
+{
+    tryst_dtype dtype = dtype_of(tensor.scalar_type());
+    return view_of(tensor, dtype ? dtype : TRYST_DTYPE_U8,
+                   tensor_scale(tensor.scalar_type()));
+}
+
+/* Return the reduction of bytes, each 0 or 1, that is `reduce` of bool: a sum or maximum
+ * is true where any element is. TRYST_REDUCE_INVALID where there is none. */
+static tryst_reduce_op bool_reduction(tryst_reduce_op reduce)
+{
+    switch (reduce) {
+    case TRYST_REDUCE_SUM:
+    case TRYST_REDUCE_MAX:
+    case TRYST_REDUCE_OR: return TRYST_REDUCE_OR;
+    case TRYST_REDUCE_PRODUCT:
+    case TRYST_REDUCE_MIN:
+    case TRYST_REDUCE_AND: return TRYST_REDUCE_AND;
+    case TRYST_REDUCE_XOR: return TRYST_REDUCE_XOR;
+    default: return TRYST_REDUCE_INVALID;
+    }
+}
+
+tryst_tensor tensor_to_reduce(const at::Tensor &tensor, tryst_reduce_op *reduce)
+{
+    tryst_dtype dtype = dtype_of(tensor.scalar_type());
+    if (tensor.scalar_type() == at::kBool && bool_reduction(*reduce)) {
+        *reduce = bool_reduction(*reduce);
+        dtype = TRYST_DTYPE_U8;
+    }
+    TORCH_CHECK(dtype, "tryst cannot reduce ", tensor.scalar_type(),
+                " with this operation: bool has SUM, PRODUCT, MIN, MAX and the bitwise "
+                "ones; other dtypes are integers of at most 64 bits, float16, bfloat16, "
+                "float32 and float64 (torch.view_as_real for complex)");
+    return view_of(tensor, dtype, 1);
+}
+
+Output::Output(const at::Tensor &written) : tensor(written), place(written.contiguous())
+{
+}
+
+bool Output::is_copy() const
+{
+    return !place.is_same(tensor);
+}
+
+void Output::settle() const
+{
+    c10::NoGradGuard no_grad;
+    at::Tensor(tensor).copy_(place);
+}
+
+static Blocks blocks_of(const std::vector<at::Tensor> &tensors, const char *what)
+{
+    Blocks blocks;
+    blocks.tensors = tensors;
+    for (const at::Tensor &tensor : tensors) {
+        tensor_require(tensor, what);
+        TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), "tryst cannot ",
+                    what, " tensors of several dtypes in one list");
+        blocks.counts.push_back(static_cast<uint64_t>(tensor.numel()) *
+                                tensor_scale(tensor.scalar_type()));
+    }
+    return blocks;
+}
+
+Blocks Blocks::joined(const std::vector<at::Tensor> &tensors, const char *what)
+{
+    c10::NoGradGuard no_grad;
+    Blocks blocks = blocks_of(tensors, what);
+    std::vector<at::Tensor> flats;
+    for (const at::Tensor &tensor : tensors)
+        flats.push_back(tensor.reshape({-1}));
+    blocks.flat = at::cat(flats);
+    return blocks;
+}
+
+Blocks Blocks::room(const std::vector<at::Tensor> &tensors, const char *what)
+{
+    Blocks blocks = blocks_of(tensors, what);
+    int64_t count = 0;
+    for (const at::Tensor &tensor : tensors)
+        count += tensor.numel();
+    blocks.flat = at::empty({count}, tensors[0].options());
+    return blocks;
+}
+
+void Blocks::settle() const
+{
+    c10::NoGradGuard no_grad;
+    int64_t offset = 0;
+    for (const at::Tensor &tensor : tensors) {
+        at::Tensor block = flat.narrow(0, offset, tensor.numel());
+        at::Tensor(tensor).copy_(block.view(tensor.sizes()));
+        offset += tensor.numel();
+    }
+}
+
+static std::vector<uint64_t> equal_split(const at::Tensor &tensor, int ranks,
+                                         const char *what)
+{
+    TORCH_CHECK(tensor.numel() % ranks == 0, "tryst cannot ", what, " a tensor of ",
+                tensor.numel(), " elements in ", ranks,
+                " equal blocks: give split sizes, or another tensor");
+    uint64_t count = static_cast<uint64_t>(tensor.numel() / ranks);
+    return std::vector<uint64_t>(ranks, count * tensor_scale(tensor.scalar_type()));
+}
+
+std::vector<uint64_t> tensor_split(const at::Tensor &tensor,
+                                   const std::vector<int64_t> &splits, int ranks,
+                                   const char *what)
+{
+    if (splits.empty())
+        return equal_split(tensor, ranks, what);
+    int64_t rows = tensor.dim() ? tensor.size(0) : 1;
+    int64_t sum = std::accumulate(splits.begin(), splits.end(), int64_t(0));
+    TORCH_CHECK(static_cast<int>(splits.size()) == ranks && sum == rows, "tryst cannot ",
+                what, ": ", splits.size(), " split sizes with sum ", sum, " for ", ranks,
+                " ranks and ", rows, " rows; give one size for each rank");
+    uint64_t row = rows ? static_cast<uint64_t>(tensor.numel() / rows) : 0;
+    std::vector<uint64_t> counts;
+    for (int64_t split : splits)
+        counts.push_back(static_cast<uint64_t>(split) * row *
+                         tensor_scale(tensor.scalar_type()));
+    return counts;
+}
+
+} // namespace tryst_torch

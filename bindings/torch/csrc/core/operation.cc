@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations: the callback copies status and reason, so that both stay readable without
+ * the library; then it runs the owner's function, which may free this object. */
+#include "operation.h"
+
+#include "world.h"
+
+namespace tryst_torch
+{
+
+Operation::~Operation()
+{
+    tryst_op_release(op_);
+}
+
+void Operation::start(const Submit &submit, tryst_op_params params,
+                      const std::string &what, std::function<void()> ended)
+{
+    ended_ = std::move(ended);
+    params.callback = complete;
+    params.arg = this;
+    tryst_status status = submit(&params, &op_);
+    if (!status)
+        return;
+    ended_ = nullptr;
+    check(status, "start " + what);
+}
+
+static std::string reason_of(tryst_op *op, tryst_status status)
+{
+    tryst_error error = {};
+    error.struct_size = sizeof error;
+    if (tryst_op_error(op, &error) == status && error.text && *error.text)
+        return error.text;
+    return tryst_status_str(status);
+}
+
+void Operation::complete(void *arg, tryst_op *op, tryst_status status)
+{
+    Operation *self = static_cast<Operation *>(arg);
+    if (status)
+        self->reason_ = reason_of(op, status);
+    self->status_ = status;
+    std::function<void()> ended = std::move(self->ended_);
+    ended();
+}
+
+tryst_status Operation::wait(uint64_t timeout_ns) const
+{
+    return tryst_wait(op_, timeout_ns);
+}
+
+void Operation::cancel() const
+{
+    tryst_op_cancel(op_);
+}
+
+} // namespace tryst_torch

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of a job: opened in the order context, group, step, and closed in reverse.
+ *
+ * The library's progress thread is started unless the environment forbids it: gradients
+ * are sent while the backward pass computes, and ranks of one host move each other's
+ * bytes. */
+#include "world.h"
+
+#include <cstring>
+
+namespace tryst_torch
+{
+
+void check(tryst_status status, const std::string &what)
+{
+    if (status == TRYST_OK)
+        return;
+    const char *reason = tryst_last_error();
+    throw Refusal("cannot " + what + ": " +
+                  (*reason ? reason : tryst_status_str(status)));
+}
+
+World::World(int rank, int size, uint64_t timeout_ns, const Gather &gather)
+{
+    try {
+        open_context();
+        open_group(rank, size, timeout_ns, gather);
+        check(tryst_step_open(group_, 1, &step_), "open the step of the process groups");
+    } catch (...) {
+        close();
+        throw;
+    }
+}
+
+World::~World()
+{
+    close();
+}
+
+void World::open_context()
+{
+    tryst_config *config;
+    check(tryst_config_open(&config), "read the settings");
+    tryst_config_item item = {};
+    item.struct_size = sizeof item;
+    tryst_open_params params = {};
+    params.struct_size = sizeof params;
+    params.config = config;
+    tryst_status status = tryst_config_get(config, "progress_thread", &item);
+    if (!status && !strcmp(item.origin, "default"))
+        status = tryst_config_set(config, "progress_thread", "1");
+    if (!status)
+        status = tryst_open(&params, &ctx_);
+    tryst_config_close(config);
+    check(status, "open a context");
+}
+
+/* The caller's all-gather, and the text of its exception, which must not pass through the
+ * library's C code. */
+struct GatherCall {
+    const World::Gather &gather;
+    std::string reason;
+};
+
+static int gather_call(void *arg, const void *mine, void *all, size_t bytes)
+{
+    GatherCall *call = static_cast<GatherCall *>(arg);
+    try {
+        call->gather(mine, all, bytes);
+        return 0;
+    } catch (const std::exception &error) {
+        call->reason = error.what();
+        return 1;
+    }
+}
+
+void World::open_group(int rank, int size, uint64_t timeout_ns, const Gather &gather)
+{
+    GatherCall call = {gather, ""};
+    tryst_group_params params = {};
+    params.struct_size = sizeof params;
+    params.allgather = gather_call;
+    params.allgather_arg = &call;
+    params.rank = rank;
+    params.size = size;
+    params.timeout_ns = timeout_ns;
+    tryst_status status = tryst_group_open(ctx_, &params, &group_);
+    if (status && !call.reason.empty())
+        throw Refusal("cannot bring the ranks together: " + call.reason);
+    check(status, "bring the ranks together");
+}
+
+void World::close()
+{
+    if (step_)
+        tryst_step_close(step_, nullptr);
+    tryst_group_close(group_);
+    tryst_close(ctx_);
+}
+
+} // namespace tryst_torch

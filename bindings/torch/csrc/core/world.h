@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file world.h
+ *  The ranks of a job, as all process groups share them: one context, one group, one
+ *  step.
+ *
+ *  The process group that a program opens first opens a World; the others are views of it
+ *  (view.h), which send nothing when they open. The step stays open until the World ends:
+ *  keys and names are distinct for each process group, so none of them ever repeats.
+ *
+ *  Nothing in this folder includes a header of PyTorch.
+ */
+#ifndef TRYST_BINDINGS_TORCH_CSRC_CORE_WORLD_H
+#define TRYST_BINDINGS_TORCH_CSRC_CORE_WORLD_H
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tryst/tryst.h>
+
+namespace tryst_torch
+{
+
+/** A call that the library, or this binding, refuses. */
+class Refusal : public std::runtime_error
+{
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+/** Throw a Refusal "cannot <what>: <the library's reason>", unless `status` is
+ *  TRYST_OK. */
+void check(tryst_status status, const std::string &what);
+
+class World
+{
+  public:
+    /** The all-gather with which the ranks come together (tryst_allgather_fn): `all`
+     *  receives `bytes` bytes of each rank, by rank. It reports a failure by an
+     *  exception. */
+    using Gather = std::function<void(const void *mine, void *all, size_t bytes)>;
+
+    /** Bring `size` ranks together, this one as `rank`. Blocks until all have come, at
+     *  most `timeout_ns`. Throws Refusal. */
+    World(int rank, int size, uint64_t timeout_ns, const Gather &gather);
+
+    /** Leave the group; operations that are pending end with TRYST_E_CONTEXT. Blocks as
+     *  tryst_group_close does. */
+    ~World();
+
+    World(const World &) = delete;
+    World &operator=(const World &) = delete;
+
+    tryst_group *group() const
+    {
+        return group_;
+    }
+    tryst_step *step() const
+    {
+        return step_;
+    }
+
+  private:
+    void open_context();
+    void open_group(int rank, int size, uint64_t timeout_ns, const Gather &gather);
+    void close();
+
+    tryst_ctx *ctx_ = nullptr;
+    tryst_group *group_ = nullptr;
+    tryst_step *step_ = nullptr;
+};
+
+} // namespace tryst_torch
+
+#endif

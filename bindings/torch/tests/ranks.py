@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks as processes, for the tests: `run(body)` starts this script once for each rank, and each rank calls
+`body` between init_process_group("tryst") and destroy_process_group.
+
+The number of ranks is the script's first argument. A run that takes longer than SECONDS is killed and fails.
+"""
+
+import datetime
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+
+import tryst_torch  # noqa: F401 (registers the backend)
+
+SECONDS = 240
+TIMEOUT = datetime.timedelta(seconds=60)
+
+
+def gloo():
+    """A process group of all ranks over gloo, which gives the results to compare with."""
+    return dist.new_group(backend="gloo", timeout=TIMEOUT)
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(f"rank {dist.get_rank() if dist.is_initialized() else '?'}: {text}")
+
+
+def raises(pattern, function, *arguments, **named):
+    """Call a function that must fail with a text that contains `pattern`; return the text."""
+    try:
+        function(*arguments, **named)
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        check(pattern in str(error), f"the error lacks {pattern!r}: {error}")
+        return str(error)
+    raise AssertionError(f"no error where one with {pattern!r} is due")
+
+
+def start(size, folder):
+    """Start the ranks of this script, each with its output in a file."""
+    children = []
+    for rank in range(size):
+        environment = dict(os.environ, TEST_RANK=str(rank), TEST_SIZE=str(size), TEST_FOLDER=folder,
+                           OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
+        output = open(f"{folder}/output.{rank}", "w")
+        children.append(subprocess.Popen([sys.executable, *sys.argv], env=environment, stdout=output,
+                                         stderr=subprocess.STDOUT))
+    return children
+
+
+def finish(children, folder):
+    """Wait for the ranks, print what the failed ones wrote, and return the exit status."""
+    end = time.monotonic() + SECONDS
+    failed = []
+    for rank, child in enumerate(children):
+        try:
+            status = child.wait(max(end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            status = f"still running after {SECONDS} s"
+        if status:
+            failed.append(rank)
+            print(f"rank {rank}: {status}\n{open(f'{folder}/output.{rank}').read()}")
+    for child in children:
+        child.kill()
+        child.wait()
+    return 1 if failed else 0
+
+
+def rank_main(body):
+    folder, rank = os.environ["TEST_FOLDER"], int(os.environ["TEST_RANK"])
+    torch.set_num_threads(1)
+    torch.manual_seed(rank)
+    dist.init_process_group("tryst", init_method=f"file://{folder}/store", rank=rank,
+                            world_size=int(os.environ["TEST_SIZE"]), timeout=TIMEOUT)
+    body()
+    dist.destroy_process_group()
+
+
+def run(body, size=None):
+    """Run `body` on the ranks, and end the process."""
+    if "TEST_RANK" in os.environ:
+        rank_main(body)
+        sys.exit(0)
+    with tempfile.TemporaryDirectory() as folder:
+        status = finish(start(size or int(sys.argv[1]), folder), folder)
+    print("failed" if status else "passed", *map(os.path.basename, sys.argv))
+    sys.exit(status)

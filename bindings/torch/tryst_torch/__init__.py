@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A torch.distributed backend over Tryst.
+
+    import tryst_torch
+    torch.distributed.init_process_group("tryst")
+
+Importing this package registers the backend; PyTorch versions that know entry points find it without the
+import.
+"""
+
+import atexit
+import contextlib
+import datetime
+import inspect
+
+import torch.distributed
+
+try:
+    from tryst_torch import _C
+except ImportError as error:
+    raise ImportError(
+        f"tryst_torch cannot load its library: {error}. If libtryst.so is the missing file, install Tryst, or add "
+        "the folder with libtryst.so to LD_LIBRARY_PATH."
+    ) from error
+
+__all__ = ["priority", "register"]
+
+
+def _open(options, _backend_options):
+    """Open the backend of one process group (the function that torch.distributed calls)."""
+    timeout = options.timeout
+    if not isinstance(timeout, datetime.timedelta):
+        timeout = datetime.timedelta(seconds=timeout)
+    return _C.backend_open(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.group_id,
+        options.global_ranks_in_group,
+        timeout,
+    )
+
+
+def register():
+    """Register the backend "tryst" for tensors on the CPU, once; later calls do nothing."""
+    backends = torch.distributed.Backend
+    if "TRYST" in backends._plugins:
+        return
+    known = inspect.signature(backends.register_backend).parameters
+    devices = {"devices": ["cpu"]} if "devices" in known else {}  # since PyTorch 2.1
+    backends.register_backend("tryst", _open, extended_api=True, **devices)
+
+
+@contextlib.contextmanager
+def priority(value):
+    """Give the operations that this thread submits inside the `with` block a priority: a whole number, smaller is
+    more urgent. Give all ranks the same one. Blocks nest."""
+    before = _C.priority_get()
+    _C.priority_set(value)
+    try:
+        yield
+    finally:
+        _C.priority_set(before)
+
+
+register()
+atexit.register(_C.finisher_stop)
