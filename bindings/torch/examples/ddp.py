@@ -3,8 +3,8 @@
 
     torchrun --nproc-per-node 2 examples/ddp.py
 
-The second line of each pair is the same step without communication (DDP's no_sync), so the difference is the
-communication that the computation does not hide.
+Each line has the median step, the same step without communication (DDP's no_sync), and the difference: the communication
+that the computation does not hide. Times mean something on a machine without other work alone.
 """
 
 import argparse
