@@ -72,20 +72,23 @@ def draw(args, runs):
     import matplotlib
     matplotlib.use("svg")
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
-    for schedule, steps in runs.items():
+    figure, axes = pyplot.subplots(1, 2, figsize=(12, 6), sharey=True)
+    colors = pyplot.get_cmap("tab20").colors
+    for i, (schedule, steps) in enumerate(runs.items()):
         losses = [step["loss"] for step in steps]
-        smooth = [statistics.fmean(losses[max(0, i - 4):i + 1]) for i in range(len(losses))]
+        smooth = [statistics.fmean(losses[max(0, k - 4):k + 1]) for k in range(len(losses))]
         times, seconds = [], 0
         for step in steps:
             seconds += step["seconds"]
             times.append(seconds)
-        axes[0].plot(range(1, len(smooth) + 1), smooth, label=schedule, linewidth=1)
-        axes[1].plot(times, smooth, label=schedule, linewidth=1)
+        style = {"label": schedule, "linewidth": 1.2, "color": colors[i % len(colors)],
+                 "linestyle": "--" if "@" in schedule else "-"}
+        axes[0].plot(range(1, len(smooth) + 1, 3), smooth[::3], **style)
+        axes[1].plot(times[::3], smooth[::3], **style)
     axes[0].set_xlabel(f"steps of {args.microbatches} micro-batches")
     axes[1].set_xlabel("seconds")
     axes[0].set_ylabel("loss, mean of five steps")
-    axes[0].legend(fontsize=8)
+    axes[0].legend(fontsize=8, ncols=2)
     for axis in axes:
         axis.grid(alpha=0.3)
     figure.tight_layout()

@@ -64,11 +64,12 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--torch", help="a Python with torch 2")
+    parser.add_argument("--torch-schedules", default="1f1b,gpipe,interleaved,bfs")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each run")
     args = parser.parse_intermixed_args()
     schedules = list(dict.fromkeys(["1f1b", *(args.schedules or SCHEDULES)]))
     if args.torch:
-        schedules += [f"torch {name}" for name in ("1f1b", "gpipe", "interleaved", "bfs")]
+        schedules += [f"torch {name}" for name in args.torch_schedules.split(",")]
     found = {schedule: [] for schedule in schedules}
     for _ in range(args.runs):
         for schedule in schedules:
