@@ -41,13 +41,12 @@ static void programs_compare(const tryst_program *a, const tryst_program *b)
         const tryst_action *theirs = tryst_program_actions(b, rank, &b_count);
         FUZZ_CHECK(a_count == b_count);
         for (size_t i = 0; i < a_count; i++)
-            FUZZ_CHECK(ours[i].kind == theirs[i].kind &&
-                       ours[i].stage == theirs[i].stage &&
-                       ours[i].microbatch == theirs[i].microbatch &&
-                       ours[i].version == theirs[i].version &&
-                       ours[i].slot == theirs[i].slot &&
-                       ours[i].direction == theirs[i].direction &&
-                       ours[i].ahead == theirs[i].ahead);
+            FUZZ_CHECK(
+                ours[i].kind == theirs[i].kind && ours[i].stage == theirs[i].stage &&
+                ours[i].microbatch == theirs[i].microbatch &&
+                ours[i].version == theirs[i].version && ours[i].slot == theirs[i].slot &&
+                ours[i].direction == theirs[i].direction &&
+                ours[i].ahead == theirs[i].ahead);
         marks_compare(a, b, rank);
     }
 }
