@@ -126,7 +126,8 @@ TRYST_API void tryst_program_close(tryst_program *program);
 /** Append one action to a rank's list. Checks ranges only; tryst_program_check does the
  *  rest. In the body of a loop a micro-batch is below twice the number of a step.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (rank, stage or micro-batch out of
- *           range) */
+ *           range; a slot above 255, or of UPDATE or REDUCE_GRAD; a version beyond 2^30)
+ */
 TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
                                             const tryst_action *action);
 
@@ -213,11 +214,12 @@ typedef struct tryst_schedule {
     const char *help;  /**< one line: the order, and where it comes from */
     uint32_t options;  /**< the options that it reads; others are refused */
     bool asynchronous; /**< it reads `every` and `updates_count`, and more versions */
-    /** Check `params` (defaults filled in, `every` and `updates_count` included) and set
-     *  what is special to the schedule. Return NULL, or the sentence with which the
-     *  generation is refused. May be NULL. */
+    /** Check `params`, of which a member that the caller left out is 0, and fill in the
+     *  schedule's own defaults. Return NULL, or the sentence with which the generation is
+     *  refused (static). May be NULL. */
     const char *(*check)(tryst_schedule_params *params);
-    /** Append the actions of `rank`, but for the UPDATEs of a synchronous schedule. */
+    /** Append the actions of `rank`, but for the UPDATEs of a synchronous schedule.
+     *  Return the status of the first call that failed, else TRYST_OK. */
     tryst_status (*generate)(const tryst_schedule_params *params, tryst_program *program,
                              int rank);
 } tryst_schedule;
@@ -280,7 +282,7 @@ TRYST_API void tryst_program_rate_set(tryst_program *program, int32_t updates);
 /** Return the number of updates that tryst_program_rate_set has set; 0: none. */
 TRYST_API int32_t tryst_program_rate(const tryst_program *program);
 
-/** What one action reads. */
+/** The weights of one action, and how late its gradient is. */
 typedef struct tryst_program_read {
     /** F, B, I, W, R: the weight version, of a slot that from which it was predicted.
      *  PREDICT: the version that it moves. */
@@ -298,7 +300,7 @@ typedef struct tryst_program_read {
 TRYST_API tryst_status tryst_program_reads(const tryst_program *program, int rank,
                                            tryst_program_read *reads);
 
-/** What a stage must hold to run its actions of a program. */
+/** Weight versions and slots of a stage that runs its actions of a program. */
 typedef struct tryst_stage_need {
     size_t struct_size;
     int32_t versions_count; /**< weight versions at once, the newest included */
@@ -419,8 +421,7 @@ TRYST_API tryst_status tryst_program_check(const tryst_program *program,
  *  Simulator
  * ----------------------------------------------------------------------------------- */
 
-/** Seconds that each action of one stage takes with a core of its own; R takes those of
- *  a forward. */
+/** Seconds of each action of one stage with a core of its own. R takes forward_s. */
 typedef struct tryst_action_costs {
     double forward_s;
     double backward_s;
@@ -657,7 +658,7 @@ TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
 /** Run the last step, as tryst_engine_step does: in a loop with the epilogue in place of
  *  the body, so that no micro-batch stays in flight. All ranks make the same step the
  *  last. A loop that has begun must end so before tryst_engine_finish. Later steps are
- *  refused (TRYST_E_INVALID). */
+ *  refused (TRYST_E_INVALID). Blocks and returns as tryst_engine_step. */
 TRYST_API tryst_status tryst_engine_step_last(tryst_engine *engine, uint64_t step,
                                               double *loss_p);
 

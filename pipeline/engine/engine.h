@@ -109,8 +109,8 @@ struct tryst_engine {
      *  its input alone */
     bool *recomputed;
     /** [micro-batches]; filled in only on the ranks of the last stage, each with the
-     *  losses of its own micro-batches; the others are NAN. One more is the output of R,
-     *  and not read. */
+     *  losses of its own micro-batches; the others are NAN. One element more holds the
+     *  output of R, and is not read. */
     double *losses;
     double *own_losses; /**< [micro-batches]: those of this rank, without gaps */
     struct engine_transfer *receives; /**< in program order */

@@ -17,8 +17,8 @@
 
 #include "program.h"
 
-/* Read digits at *cursor_p and move *cursor_p past them. False if there is no digit, or
- * the number is above `most`. */
+/* Read digits at *cursor_p and move *cursor_p past them. Return true if there is a
+ * digit and the number is at most `most`. */
 static bool take_number(const char **cursor_p, int32_t most, int32_t *number_p)
 {
     const char *cursor = *cursor_p;

@@ -54,7 +54,7 @@ struct check_weights {
     uint32_t fill;
 };
 
-/* What the actions of a micro-batch at a stage have read. */
+/* The weights that the actions of a micro-batch at a stage have read. */
 struct check_cell {
     bool recomputed;               /* R has run */
     bool waits;                    /* … and its B or I has not */

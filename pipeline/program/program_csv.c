@@ -13,7 +13,7 @@
  * REDUCE_GRAD is kept where several ranks have actions of its stage, and dropped where
  * one rank alone has them (program_loaded.c).
  *
- * What PyTorch's form lacks is written only where needed: "0UPDATE" cells, a version
+ * The cells that PyTorch's form lacks are written only where needed: "0UPDATE", a version
  * ("0F2v1"), a slot ("0F2s1"), "0R2", "0PREDICTs1d0a1.5", the marks of a loop ("BODY"
  * and "EPILOGUE", cells of their own before the first action of that part), and
  * "RATE10", the first cell of row 0.

@@ -7,8 +7,8 @@
  * the prologue is the leading forwards, a body is M pairs, of which the last forwards
  * belong to the next step, and the epilogue is a body without these forwards.
  *
- * In a step's numbers a version may be negative: it is older than the step. In the flat
- * form and in the prologue there is no older one than the first. */
+ * In a step's numbers a version may be negative: it is older than the step. The flat
+ * form and the prologue begin with version 0, the oldest. */
 #include "stream.h"
 
 #include <limits.h>

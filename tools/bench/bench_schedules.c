@@ -80,7 +80,7 @@ static void list_print(void)
 
 /* ---- trace ------------------------------------------------------------------------- */
 
-/* What F and B of one micro-batch read at one stage. */
+/* The weights that F and B of one micro-batch read at one stage. */
 struct cell {
     tryst_program_read read[2];
     bool predicted[2];
