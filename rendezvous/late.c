@@ -15,6 +15,10 @@
 #include "rendezvous/protocol/recv_run.h"
 #include "rendezvous/protocol/send_run.h"
 
+/* Stalled operations of a step that one pass names: the oldest ones, which the others may
+ * wait for. */
+#define STALLS_NAMED_MAX 3
+
 static const char *bulk_waits_for(const tryst_op *op)
 {
     static const char *const texts[] = {
@@ -97,21 +101,39 @@ int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)
     return count;
 }
 
-static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now_ns)
+/* Return the next operation of the scope that has stalled, which counts as warned from
+ * now on; NULL: none. */
+static tryst_op *stall_next(struct rendezvous *rdv, struct scope *scope, uint64_t now_ns)
 {
     struct list_node *node;
     while ((node = list_first(&scope->ops)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
-        char text[1400];
         if (clock_since_ns(op->submitted_ns, now_ns) < rdv->set.stall_warn_ns)
-            return;
+            return NULL;
         list_remove(node);
         list_push_back(&scope->warned, node);
-        if (op->reported || op->flow) /* the warning names the flow's collective */
+        if (!op->reported && !op->flow) /* the warning names the flow's collective */
+            return op;
+    }
+    return NULL;
+}
+
+static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now_ns)
+{
+    tryst_op *op;
+    unsigned count = 0;
+    while ((op = stall_next(rdv, scope, now_ns)) != NULL) {
+        char text[1400];
+        if (count++ >= STALLS_NAMED_MAX)
             continue;
         op_describe(op, now_ns, text, sizeof text);
         LOG_WARN(rdv->log, "stalled: %s", text);
     }
+    if (count > STALLS_NAMED_MAX)
+        LOG_WARN(rdv->log,
+                 "stalled: %u more operations of step %" PRIu64
+                 ", too (tryst-info --live lists all)",
+                 count - STALLS_NAMED_MAX, scope->id);
 }
 
 void stalls_warn(struct rendezvous *rdv, uint64_t now_ns)

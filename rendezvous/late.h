@@ -17,8 +17,9 @@ struct rendezvous;
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity);
 /** Fail every operation with a passed deadline. Returns their number. */
 int deadlines_run(struct rendezvous *rdv, uint64_t now_ns);
-/** Warn about operations that have waited for TRYST_STALL_WARN, once about each; not
- *  about flows, since the warning about their collective names them. */
+/** Warn about operations that have waited for TRYST_STALL_WARN, once about each: name the
+ *  oldest of each step, and count the others. Not about flows, since the warning about
+ *  their collective names them. */
 void stalls_warn(struct rendezvous *rdv, uint64_t now_ns);
 
 #endif

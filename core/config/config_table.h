@@ -140,7 +140,7 @@
       "carries it, while the rank is outside the library; then a thread of the "         \
       "library sends it; 0: no delay and no thread")                                     \
     X(STALL_WARN, "stall_warn", TIME, "60s", "0..24h", 0,                                \
-      "an operation that waits longer is logged once, with the missing side; 0: never")  \
+      "operations that wait longer are logged once, with the missing side; 0: never")  \
     X(LOG_LEVEL, "log_level", ENUM, "warn", "error|warn|info|debug|trace", 0,            \
       "least urgent log lines that are written")                                         \
     X(TRACE, "trace", BOOL, "0", "", 0,                                                  \

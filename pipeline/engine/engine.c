@@ -198,10 +198,14 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
             status = engine_run_action(engine, i);
         }
     }
-    engine_push(engine);
     if (status == TRYST_OK && engine->device.used) {
+        engine_push(engine);
         status = engine_device_drain(engine);
     }
+    if (status == TRYST_OK) {
+        status = engine_post_early(engine);
+    }
+    engine_push(engine);
     return status == TRYST_OK ? engine_reap(engine) : status;
 }
 

@@ -46,6 +46,7 @@ struct engine_transfer {
     tryst_op *op;      /**< NULL: not posted, or ended */
     uint64_t begin_ns; /**< when the operation was posted */
     bool ended;        /**< the engine has seen the operation succeed */
+    bool early;        /**< a receive of the next step, posted in the step that runs */
 };
 
 /** The scope of a step: of the keys of its micro-batches. In a loop the step before sends
@@ -118,6 +119,12 @@ struct tryst_engine {
     size_t receives_posted; /**< all receives of the range before this index are posted */
     size_t receives_taken;  /**< …, and those before this one are in their cells */
     size_t receives_open;   /**< all receives before this index have ended */
+    /** In a loop, the first `early_max` receives of the body are the first ones of the
+     *  epilogue, too, so a step can post them whichever of the two comes next. */
+    size_t early_max;
+    size_t early_count; /**< receives of the next step that are posted */
+    /** Actions of the longest list: counts the actions of a step in priorities. */
+    uint64_t stride;
     /** The forwards among the first fed_count actions have their data. */
     size_t fed_count;
     size_t sends_count;

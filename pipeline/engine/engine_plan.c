@@ -310,6 +310,25 @@ static void marks_reach(tryst_engine *engine, size_t index)
     }
 }
 
+static bool is_same_item(struct program_item a, struct program_item b)
+{
+    return a.kind == b.kind && a.stage == b.stage && a.microbatch == b.microbatch;
+}
+
+/* Return how many receives are the first ones of both the body and the epilogue. */
+static size_t count_common_receives(const tryst_engine *engine)
+{
+    size_t body = engine->marks[MARK_BODY].receive;
+    size_t epilogue = engine->marks[MARK_EPILOGUE].receive;
+    size_t count = 0;
+    while (body + count < epilogue && epilogue + count < engine->receives_count &&
+           is_same_item(engine->receives[body + count].item,
+                        engine->receives[epilogue + count].item)) {
+        count++;
+    }
+    return count;
+}
+
 static tryst_status plan_transfers(tryst_engine *engine)
 {
     size_t most = engine->list->count * PROGRAM_ITEMS_MAX;
@@ -333,6 +352,7 @@ static tryst_status plan_transfers(tryst_engine *engine)
     for (size_t i = 0; i < engine->sends_count; i++) {
         engine->frames[1].sends[i] = engine->frames[0].sends[i];
     }
+    engine->early_max = engine->looped ? count_common_receives(engine) : 0;
     return status;
 }
 
@@ -363,6 +383,10 @@ static void find_parts(tryst_engine *engine)
     (void)program_list_parts(engine->list, &engine->marks[MARK_BODY].action,
                              &engine->marks[MARK_EPILOGUE].action);
     engine->marks[MARK_END].action = engine->list->count;
+    for (int rank = 0; rank < engine->params.program->ranks_count; rank++) {
+        size_t count = engine->params.program->lists[rank].count;
+        engine->stride = count > engine->stride ? count : engine->stride;
+    }
     engine->cells_count = (engine->looped ? 2 : 1) * engine->microbatches_count;
 }
 

@@ -2,10 +2,11 @@
 /* Posts sends and receives, and waits for them.
  *
  * The one idea: receives are posted in the order of need, as soon as the window of
- * receives_ahead_max has room. A send is posted when its bytes exist, and is waited for
- * only before the second step after its own, or when the engine finishes. So within a
- * step the engine waits only for the items that the next action needs, and no order of
- * transfers can hang a program that passed the checker.
+ * receives_ahead_max has room; in a loop also those of the next step, since one follows in
+ * any case, with the body or with the epilogue. A send is posted when its bytes exist, and
+ * is waited for only before the second step after its own, or when the engine finishes.
+ * So within a step the engine waits only for the items that the next action needs, and no
+ * order of transfers can hang a program that passed the checker.
  *
  * Invariant: the buffer of a transfer keeps one use until the operation has ended. */
 #include <assert.h>
@@ -27,6 +28,12 @@
 
 /* ---- ends of operations ------------------------------------------------------------ */
 
+/* Return the transfer's micro-batch as the step that runs counts it. */
+static int microbatch_of(const tryst_engine *engine, const struct engine_transfer *self)
+{
+    return self->item.microbatch + (self->early ? engine->microbatches_count : 0);
+}
+
 static const char *item_text(const tryst_engine *engine,
                              const struct engine_transfer *self, bool sends,
                              char words[128])
@@ -36,7 +43,7 @@ static const char *item_text(const tryst_engine *engine,
              sends ? "sending" : "receiving",
              self->item.kind == PROGRAM_OUTPUT ? "output" : "input gradient",
              self->item.stage, self->item.microbatch % count,
-             self->item.microbatch < count ? "" : " of the next step",
+             microbatch_of(engine, self) < count ? "" : " of the next step",
              sends ? "to" : "from", self->peer);
     return words;
 }
@@ -273,16 +280,24 @@ static uint64_t bytes_of(const struct engine_transfer *self)
     return self->count * tryst_dtype_bytes(self->dtype);
 }
 
-/* Base of the priorities of receives. Receives precede all other operations of a step, in
- * the order in which they are needed. Sends set no priority: that of the receive
- * counts. */
+/* Receives precede all other operations, in the order in which they are needed: by step,
+ * then by action. Sends set no priority: that of the receive counts. After so many
+ * actions the count begins again, and a few receives precede older ones once. */
 #define PRIORITY_FIRST (INT32_MIN / 2)
+#define PRIORITIES     (1u << 30)
+
+static int32_t priority_of(const tryst_engine *engine, const struct engine_transfer *self)
+{
+    uint64_t step = engine->frame->id + (self->early ? 1 : 0);
+    uint64_t place = step * engine->stride + self->action;
+    return PRIORITY_FIRST + (int32_t)(place % PRIORITIES);
+}
 
 static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *self)
 {
     const tryst_op_params params = {.struct_size = sizeof params,
                                     .flags = TRYST_OP_PRIORITY,
-                                    .priority = PRIORITY_FIRST + (int32_t)self->action};
+                                    .priority = priority_of(engine, self)};
     tryst_status status = buffer_get(&engine->pool, bytes_of(self), true, &self->memory);
     if (status != TRYST_OK) {
         return engine_no_memory(engine, status, bytes_of(self), "a receive");
@@ -290,7 +305,7 @@ static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *s
     const tryst_tensor tensor = tensor_of(engine, self, self->memory->after);
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
-    status = tryst_recv_key(engine_scope_of(engine, self->item.microbatch)->step,
+    status = tryst_recv_key(engine_scope_of(engine, microbatch_of(engine, self))->step,
                             self->key, &tensor, &params, &self->op);
     if (status != TRYST_OK) {
         buffer_drop(self->memory);
@@ -300,16 +315,48 @@ static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *s
     return TRYST_OK;
 }
 
+static bool window_has_room(const tryst_engine *engine)
+{
+    return engine->receives_posted - engine->receives_taken + engine->early_count <
+           (size_t)engine->params.receives_ahead_max;
+}
+
+/* Return the receive of the next step that can be posted now; NULL: none. It takes the
+ * place of a receive of this step's body that is over. */
+static struct engine_transfer *next_early(tryst_engine *engine)
+{
+    size_t index = engine->marks[MARK_BODY].receive + engine->early_count;
+    bool over = index < engine->receives_open && index < engine->receives_taken;
+    bool follows = engine->looped && engine->range_end == &engine->marks[MARK_EPILOGUE];
+    return follows && over && engine->early_count < engine->early_max
+               ? &engine->receives[index]
+               : NULL;
+}
+
+tryst_status engine_post_early(tryst_engine *engine)
+{
+    tryst_status status = TRYST_OK;
+    struct engine_transfer *next = NULL;
+    while (status == TRYST_OK && window_has_room(engine) &&
+           (next = next_early(engine)) != NULL) {
+        next->early = true;
+        status = post_receive(engine, next);
+        engine->early_count += status == TRYST_OK;
+    }
+    return status;
+}
+
 tryst_status engine_post_receives(tryst_engine *engine)
 {
-    size_t ahead = (size_t)engine->params.receives_ahead_max;
     tryst_status status = TRYST_OK;
     while (status == TRYST_OK && engine->receives_posted < engine->range_end->receive &&
-           engine->receives_posted - engine->receives_taken < ahead) {
+           window_has_room(engine)) {
         status = post_receive(engine, &engine->receives[engine->receives_posted]);
         engine->receives_posted += status == TRYST_OK;
     }
-    return status;
+    bool all = engine->receives_posted == engine->range_end->receive;
+    bool early = all && !engine->device.used;
+    return status == TRYST_OK && early ? engine_post_early(engine) : status;
 }
 
 static void put_into_cell(tryst_engine *engine, struct program_item item,
@@ -488,17 +535,40 @@ tryst_status engine_frame_open(tryst_engine *engine, uint64_t step, bool last)
                : status;
 }
 
+/* Take over the receives that the step before has posted, and return their number. They
+ * are in the places of the body's first receives; if the epilogue runs in its place, they
+ * move to the epilogue's. */
+static size_t take_early(tryst_engine *engine, const struct engine_mark *from)
+{
+    struct engine_transfer *body = &engine->receives[engine->marks[MARK_BODY].receive];
+    struct engine_transfer *own = &engine->receives[from->receive];
+    size_t count = engine->early_count;
+    for (size_t i = 0; i < count; i++) {
+        body[i].early = false;
+        if (own != body) {
+            own[i].memory = body[i].memory;
+            own[i].op = body[i].op;
+            own[i].begin_ns = body[i].begin_ns;
+            own[i].ended = false;
+            body[i].memory = NULL;
+            body[i].op = NULL;
+        }
+    }
+    engine->early_count = 0;
+    return count;
+}
+
 void engine_range_begin(tryst_engine *engine, const struct engine_mark *from,
                         const struct engine_mark *to)
 {
     engine->range = from;
     engine->range_end = to;
     engine->frame->next_send = from->send;
-    engine->receives_posted = from->receive;
+    engine->receives_posted = from->receive + take_early(engine, from);
     engine->receives_taken = from->receive;
     engine->receives_open = from->receive;
     engine->fed_count = from->action;
-    for (size_t i = from->receive; i < to->receive; i++) {
+    for (size_t i = engine->receives_posted; i < to->receive; i++) {
         engine->receives[i].ended = false;
     }
 }

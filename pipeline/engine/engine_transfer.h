@@ -9,8 +9,8 @@
 /** Finish the frame that this step reuses, and open the scope `step`; in a loop, unless
  *  the step is the `last`, that of the next step, too. */
 tryst_status engine_frame_open(tryst_engine *engine, uint64_t step, bool last);
-/** Begin with the actions from one mark to another. All receives so far have ended, and
- *  none is posted behind the second mark. */
+/** Begin with the actions from one mark to another. All receives so far have ended but
+ *  those that the step before has posted for this one. */
 void engine_range_begin(tryst_engine *engine, const struct engine_mark *from,
                         const struct engine_mark *to);
 /** Wait for the sends of a step and close the step's scope. (The sends of the step before
@@ -22,8 +22,13 @@ void engine_abandon(tryst_engine *engine);
 /** Record which operations have ended, and drop the buffers of ended sends. Returns the
  *  first failure of an operation. */
 tryst_status engine_reap(tryst_engine *engine);
-/** Post the next receives, at most params.receives_ahead_max ahead of those taken. */
+/** Post the next receives, at most params.receives_ahead_max ahead of those taken; if the
+ *  stages are on the host, behind the last one those of engine_post_early. */
 tryst_status engine_post_receives(tryst_engine *engine);
+/** In a loop, post the first receives of the next step. On a device only behind
+ *  engine_device_drain: a receive waits for the event of its buffer's last user, and the
+ *  next step uses that event again. */
+tryst_status engine_post_early(tryst_engine *engine);
 /** Wait for the items that action `index` needs from other ranks, and put their buffers
  *  into its cell. On a device, from the second step on, the device waits, not the
  *  host. */

@@ -80,6 +80,9 @@ static tryst_status run_steps(struct rank_job *self, tryst_engine *engine)
         if (status == TRYST_OK) {
             each_stage(self, step, stage_end);
         }
+        if (i == 0) {
+            self->posted_first = fake_posted(owner->world, self->rank);
+        }
     }
     const tryst_span *spans = tryst_engine_spans(engine, &self->spans_count);
     for (size_t i = 0; i < self->spans_count; i++) {

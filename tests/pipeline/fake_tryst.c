@@ -100,10 +100,9 @@ struct fake_world {
     } aborts[256]; /* one per rank and step */
     int aborts_count;
     struct {
-        uint64_t step;
-        int32_t priority;
-        bool posted;
-    } * receives; /* by rank: the last one */
+        int32_t priority; /* of the last one */
+        int posted;
+    } * receives; /* by rank */
     int unordered_count;
     char held[64]; /* name of the all-reduces that do not end; "": none */
 };
@@ -206,6 +205,11 @@ void fake_kill(struct fake_world *world, int rank)
 int fake_unordered(const struct fake_world *world)
 {
     return world->unordered_count;
+}
+
+int fake_posted(const struct fake_world *world, int rank)
+{
+    return world->receives[rank].posted;
 }
 
 /* ---- operations (under the lock) --------------------------------------------------- */
@@ -408,19 +412,17 @@ static void unordered_note(struct fake_world *world)
     pthread_mutex_unlock(&world->lock);
 }
 
-/* True if the receive comes before other operations of the step, and after the receives
- * of its rank and step that were posted before it. */
+/* True if the receive comes before operations without a priority, and after all receives
+ * that its rank posted before it. */
 static bool receive_is_ordered(const tryst_step *step, const tryst_op_params *params)
 {
     struct fake_world *world = step->world;
     if (!params || !(params->flags & TRYST_OP_PRIORITY) || params->priority >= 0) {
         return false;
     }
-    bool first = !world->receives[step->rank].posted ||
-                 world->receives[step->rank].step != step->id;
+    bool first = world->receives[step->rank].posted == 0;
     bool ordered = first || world->receives[step->rank].priority < params->priority;
-    world->receives[step->rank].posted = true;
-    world->receives[step->rank].step = step->id;
+    world->receives[step->rank].posted++;
     world->receives[step->rank].priority = params->priority;
     return ordered;
 }

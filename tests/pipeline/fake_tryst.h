@@ -31,10 +31,12 @@ void fake_kill(struct fake_world *world, int rank);
 /** True if `rank` itself has aborted the step. */
 bool fake_aborted(struct fake_world *world, int rank, uint64_t step);
 
-/** Return how many operations had a wrong priority. The receives of a rank and step must
- *  have negative priorities that rise in the order of posting; sends must have none, and
+/** Return how many operations had a wrong priority. The receives of a rank must have
+ *  negative priorities that rise in the order of posting; sends must have none, and
  *  all-reduces some that are not negative. */
 int fake_unordered(const struct fake_world *world);
+/** Return how many receives with a priority `rank` has posted; called by its thread. */
+int fake_posted(const struct fake_world *world, int rank);
 
 /** Let no all-reduce of this name end, until the next call; NULL: hold none. */
 void fake_hold(struct fake_world *world, const char *name);

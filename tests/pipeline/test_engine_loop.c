@@ -96,6 +96,32 @@ static void test_memory_is_flat(void **state)
     }
 }
 
+/* When the first step ends, the first four receives of the second are posted, for a body
+ * and for an epilogue. The step itself received m outputs, those of the forwards ahead,
+ * and m gradients. A loop of one step posts nothing for another. */
+static void test_receives_ahead(void **state)
+{
+    enum { RANKS = 4, EACH = 7, WINDOW = 4 };
+    for (int i = 0; i < LOOPS; i++) {
+        for (uint64_t steps = 1; steps <= 3; steps++) {
+            tryst_program *program = loops[i].make(RANKS, EACH);
+            struct job *self = malloc(sizeof *self);
+            job_init(self, program, 100000);
+            self->steps_count = steps;
+            job_run(self);
+            for (int rank = 0; rank < RANKS; rank++) {
+                int ahead = steps > 1 ? RANKS - 1 - rank : 0;
+                int own = (rank > 0 ? EACH + ahead : 0) + (rank < RANKS - 1 ? EACH : 0);
+                assert_int_equal(self->ranks[rank].posted_first,
+                                 own + (steps > 1 ? WINDOW : 0));
+            }
+            job_expect_success(self, loops[i].name);
+            free(self);
+            tryst_program_close(program);
+        }
+    }
+}
+
 /* ---- failures ---------------------------------------------------------------------- */
 
 /* A rank dies before step 2: every other rank ends with an error that names it, and no
@@ -328,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_memory_is_flat),
+        cmocka_unit_test(test_receives_ahead),
         cmocka_unit_test(test_dead_rank),
         cmocka_unit_test(test_aborted),
         cmocka_unit_test(test_refused),

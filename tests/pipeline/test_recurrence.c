@@ -17,10 +17,10 @@
 
 #include "chain.h"
 #include "handmade.h"
-#include "pipeline/base/random.h"
 #include "plain_model.h"
-#include "quadratic_stage.h"
+#include "quadratic_run.h"
 #include "recurrence.h"
+#include "windows.h"
 
 /* ---- a model, data and two optimisers ---------------------------------------------- */
 
@@ -35,26 +35,6 @@ static const tryst_optimizer sgd = {
     .struct_size = sizeof sgd, .kind = TRYST_OPTIMIZER_SGD, .lr = 0.05, .momentum = 0.8};
 static const tryst_optimizer adam = {
     .struct_size = sizeof adam, .kind = TRYST_OPTIMIZER_ADAM, .lr = 0.01};
-
-/* Windows by the number of the micro-batch in the whole run; `*arg` is the number of
- * micro-batches of a step. */
-static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
-                         uint8_t *target)
-{
-    uint64_t n = step * (uint64_t) * (const int *)arg + (uint64_t)microbatch;
-    uint64_t stream = random_stream(7, n, 0);
-    uint64_t bytes = (uint64_t)model.microbatch_size * (uint64_t)model.seq;
-    for (uint64_t i = 0; i < bytes; i++) {
-        uint8_t byte = (uint8_t)random_below(random_at(stream, i), 16);
-        if (input) {
-            ((uint8_t *)input)[i] = byte;
-        }
-        if (target) {
-            target[i] = (uint8_t)(byte / 2 + 1);
-        }
-    }
-    return TRYST_OK;
-}
 
 /* ---- the two runs ------------------------------------------------------------------ */
 
@@ -95,7 +75,7 @@ static struct outcome replay(const tryst_program *program,
                              int steps)
 {
     int stages_count = tryst_program_stages(program);
-    int microbatches = tryst_program_microbatches(program);
+    struct windows windows = {&model, tryst_program_microbatches(program)};
     struct outcome o = {calloc(tryst_model_weights_count(&model), sizeof(float)),
                         calloc((size_t)steps, sizeof(double))};
     struct chain c; /* for its stages */
@@ -108,8 +88,8 @@ static struct outcome replay(const tryst_program *program,
     const tryst_replay_params params = {.struct_size = sizeof params,
                                         .program = program,
                                         .stages = c.stages,
-                                        .feed = feed,
-                                        .feed_arg = &microbatches,
+                                        .feed = windows_feed,
+                                        .feed_arg = &windows,
                                         .steps_count = (uint64_t)steps,
                                         .losses = o.losses};
     if (tryst_replay(&params) != TRYST_OK) {
@@ -128,12 +108,13 @@ static struct outcome replay(const tryst_program *program,
 static struct outcome train(struct recurrence_params params, int steps)
 {
     struct recurrence_result result;
+    struct windows windows = {&model, params.step_microbatches};
     struct outcome o = {.losses = calloc((size_t)steps, sizeof(double))};
     assert_non_null(o.losses);
     params.model = &model;
     params.microbatches_count = (int64_t)steps * params.step_microbatches;
-    params.feed = feed;
-    params.feed_arg = &params.step_microbatches;
+    params.feed = windows_feed;
+    params.feed_arg = &windows;
     recurrence_train(&params, &result);
     for (int step = 0; step < steps; step++) {
         o.losses[step] = recurrence_step_loss(&result, &params, step);
@@ -444,33 +425,10 @@ static void test_prediction_faults(void **state)
 
 /* ---- known answers ----------------------------------------------------------------- */
 
-enum { DELAYS = 8, UPDATES = 5000, WINDOW = 200 };
+enum { DELAYS = QUADRATIC_DELAYS, UPDATES = QUADRATIC_UPDATES };
 
-/* w(t + 1) = w(t) - a·w(t - d) is stable below a = 2 sin(π / (4d + 2)). (PipeMare, Yang
- * et al. 2021) */
-static double bound_of(int delay)
-{
-    return 2 * sin(3.14159265358979323846 / (4 * delay + 2));
-}
-
-static double largest(const tryst_stage *stage, uint64_t first)
-{
-    double most = 0;
-    for (uint64_t v = first; v < first + WINDOW; v++) {
-        most = fmax(most, fabs(quadratic_stage_weight(stage, v)));
-    }
-    return most;
-}
-
-/* Return how the weight's size changes between the first and the last updates. */
-static double growth_of(const tryst_stage *stage)
-{
-    return largest(stage, UPDATES - WINDOW) / largest(stage, WINDOW);
-}
-
-/* Run PipeDream on one-weight stages, with the product of rate and curvature `factor`
- * times the bound of each stage. Stage s of 8 has delay 7 - s. The caller closes the
- * stages. */
+/* Run PipeDream on stages of one weight each, with `factor` times their limits. The
+ * caller closes the stages. */
 static void run_quadratic(double factor, int rate_updates, tryst_stage *stages[DELAYS])
 {
     const struct handmade hand = {.rule = recurrence_rule_find("pipedream"),
@@ -478,17 +436,7 @@ static void run_quadratic(double factor, int rate_updates, tryst_stage *stages[D
                                   .microbatches_count = UPDATES};
     tryst_program *program = handmade_pipeline(&hand);
     double loss;
-    for (int s = 0; s < DELAYS; s++) {
-        const struct quadratic_params params = {
-            .stage = s,
-            .stages_count = DELAYS,
-            .curvature = 2,
-            .discrepancy = -1, /* the reads of F and B matter equally */
-            .lr = factor * bound_of(DELAYS - 1 - s) / 2,
-            .weight = 1,
-            .versions_count = UPDATES + 1};
-        stages[s] = quadratic_stage_open(&params);
-    }
+    quadratic_stages_open(factor, stages);
     tryst_program_rate_set(program, rate_updates);
     const tryst_replay_params params = {.struct_size = sizeof params,
                                         .program = program,
@@ -508,8 +456,8 @@ static void test_stability(void **state)
         tryst_stage *stages[DELAYS];
         run_quadratic(factors[i], 0, stages);
         for (int s = 0; s < DELAYS; s++) {
-            double growth = growth_of(stages[s]);
-            print_message("delay %d, %.2f times the bound: %g\n", DELAYS - 1 - s,
+            double growth = quadratic_growth(stages[s]);
+            print_message("delay %d, %.2f times the limit: %g\n", DELAYS - 1 - s,
                           factors[i], growth);
             assert_true(factors[i] < 1 ? growth < 0.01 : growth > 100);
             tryst_stage_close(stages[s]);
@@ -524,7 +472,7 @@ static void test_quadratic_history(void **state)
     run_quadratic(0.98, 0, stages);
     for (int s = 0; s < DELAYS; s++) {
         int delay = DELAYS - 1 - s;
-        double step = 0.98 * bound_of(delay);
+        double step = 0.98 * quadratic_limit(delay);
         for (int t = 0; t < UPDATES; t++) {
             const tryst_stage *stage = stages[s];
             double old = quadratic_stage_weight(stage, (uint64_t)t);
@@ -546,8 +494,8 @@ static void test_rate(void **state)
     run_quadratic(1.1, 10 * UPDATES, rated);
     for (int s = 0; s < DELAYS; s++) {
         if (DELAYS - 1 - s > 1) {
-            assert_true(growth_of(plain[s]) > 100);
-            assert_true(growth_of(rated[s]) < 0.01);
+            assert_true(quadratic_growth(plain[s]) > 100);
+            assert_true(quadratic_growth(rated[s]) < 0.01);
         }
         tryst_stage_close(plain[s]);
         tryst_stage_close(rated[s]);

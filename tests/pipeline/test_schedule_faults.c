@@ -25,8 +25,8 @@
 #include <tryst/weights.h>
 
 #include "actions.h"
-#include "pipeline/base/random.h"
 #include "recurrence.h"
+#include "windows.h"
 
 enum { RANKS = 3, MICROBATCHES = 6 };
 
@@ -39,23 +39,7 @@ static const tryst_model model = {.struct_size = sizeof model,
 static const tryst_optimizer sgd = {
     .struct_size = sizeof sgd, .kind = TRYST_OPTIMIZER_SGD, .lr = 0.05, .momentum = 0.8};
 
-static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
-                         uint8_t *target)
-{
-    uint64_t n = step * MICROBATCHES + (uint64_t)microbatch;
-    uint64_t bytes = (uint64_t)model.microbatch_size * (uint64_t)model.seq;
-    (void)arg;
-    for (uint64_t i = 0; i < bytes; i++) {
-        uint8_t byte = (uint8_t)random_below(random_at(random_stream(7, n, 0), i), 16);
-        if (input) {
-            ((uint8_t *)input)[i] = byte;
-        }
-        if (target) {
-            target[i] = (uint8_t)(byte / 2 + 1);
-        }
-    }
-    return TRYST_OK;
-}
+static struct windows windows = {&model, MICROBATCHES};
 
 /* ---- programs with one action changed ---------------------------------------------- */
 
@@ -236,7 +220,8 @@ static float *replayed(const tryst_program *program)
     const tryst_replay_params params = {.struct_size = sizeof params,
                                         .program = program,
                                         .stages = all,
-                                        .feed = feed,
+                                        .feed = windows_feed,
+                                        .feed_arg = &windows,
                                         .steps_count = 1,
                                         .losses = losses};
     if (tryst_replay(&params) != TRYST_OK) {
@@ -262,7 +247,8 @@ static float *trained(const char *rule, int stages, int every)
         .rule = recurrence_rule_find(rule),
         .microbatches_count = MICROBATCHES,
         .step_microbatches = MICROBATCHES,
-        .feed = feed};
+        .feed = windows_feed,
+        .feed_arg = &windows};
     struct recurrence_result result;
     recurrence_train(&params, &result);
     free(result.losses);

@@ -24,8 +24,9 @@
 #include "actions.h"
 #include "fake_tryst.h"
 #include "pipeline/base/random.h"
-#include "quadratic_stage.h"
+#include "quadratic_run.h"
 #include "recurrence.h"
+#include "windows.h"
 
 enum { STEPS = 3, RANKS_MAX = 8, STAGES_MAX = 24 };
 
@@ -54,32 +55,12 @@ struct shape {
     bool flat, reference;
 };
 
-/* Windows by the number of the micro-batch in the whole run; `*arg` is the number of
- * micro-batches of a step. */
-static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
-                         uint8_t *target)
-{
-    uint64_t n = step * (uint64_t) * (const int *)arg + (uint64_t)microbatch;
-    uint64_t stream = random_stream(7, n, 0);
-    uint64_t bytes = (uint64_t)model.microbatch_size * (uint64_t)model.seq;
-    for (uint64_t i = 0; i < bytes; i++) {
-        uint8_t byte = (uint8_t)random_below(random_at(stream, i), 16);
-        if (input) {
-            ((uint8_t *)input)[i] = byte;
-        }
-        if (target) {
-            target[i] = (uint8_t)(byte / 2 + 1);
-        }
-    }
-    return TRYST_OK;
-}
-
 /* ---- a run's stages and results ---------------------------------------------------- */
 
 struct run {
     const tryst_program *program;
     const struct shape *shape;
-    int microbatches; /* of a step of the program */
+    struct windows windows;
     int steps;
     tryst_stage *stages[STAGES_MAX];
     float *weights;
@@ -103,7 +84,7 @@ static void run_open(struct run *r, const struct shape *s, const tryst_program *
     int stages = tryst_program_stages(program);
     *r = (struct run){.program = program,
                       .shape = s,
-                      .microbatches = tryst_program_microbatches(program),
+                      .windows = {&model, tryst_program_microbatches(program)},
                       .steps = s->flat ? 1 : STEPS};
     for (int i = 0; i < stages; i++) {
         tryst_layers layers;
@@ -178,8 +159,8 @@ static void *rank_main(void *arg)
                                         .group = fake_group(owner->world, self->rank),
                                         .program = owner->program,
                                         .stages = mine,
-                                        .feed = feed,
-                                        .feed_arg = &owner->microbatches,
+                                        .feed = windows_feed,
+                                        .feed_arg = &owner->windows,
                                         .timeout_ns = 30ull * 1000000000};
     tryst_engine *engine = NULL;
     self->status = tryst_engine_open(&params, &engine);
@@ -221,8 +202,8 @@ static void replay_run(struct run *r)
     const tryst_replay_params params = {.struct_size = sizeof params,
                                         .program = r->program,
                                         .stages = r->stages,
-                                        .feed = feed,
-                                        .feed_arg = &r->microbatches,
+                                        .feed = windows_feed,
+                                        .feed_arg = &r->windows,
                                         .steps_count = (uint64_t)r->steps,
                                         .losses = r->losses};
     if (tryst_replay(&params) != TRYST_OK) {
@@ -235,6 +216,7 @@ static void replay_run(struct run *r)
 static void train(const struct shape *s, int microbatches, struct recurrence_result *to,
                   double losses[STEPS])
 {
+    struct windows windows = {&model, microbatches};
     const struct recurrence_params params = {
         .model = &model,
         .optimizer = optimizer_of(s),
@@ -242,8 +224,8 @@ static void train(const struct shape *s, int microbatches, struct recurrence_res
         .rule = recurrence_rule_find(s->rule),
         .microbatches_count = (int64_t)STEPS * s->microbatches,
         .step_microbatches = microbatches,
-        .feed = feed,
-        .feed_arg = &microbatches,
+        .feed = windows_feed,
+        .feed_arg = &windows,
         .delta_decay = DELTA_DECAY,
         .recomputes = strstr(s->schedule, "recompute=always") != NULL,
         .reference = s->reference};
@@ -307,7 +289,7 @@ static void check_shape(const struct shape *s, float **weights_p)
     engine_run(&engine);
     run_gather(&engine);
     replay_run(&replay);
-    train(s, engine.microbatches, &trained, losses);
+    train(s, engine.windows.step_microbatches, &trained, losses);
     expect_equal(&engine, replay.weights, replay.losses, false, "the replay");
     expect_equal(&engine, trained.weights, losses,
                  recurrence_rule_find(s->rule)->predicts, "the recurrence");
@@ -430,53 +412,25 @@ static void shape_asynchronous(int p, int m)
 
 /* ---- known answers ----------------------------------------------------------------- */
 
-enum { DELAYS = 8, UPDATES = 5000, WINDOW = 200 };
+enum { DELAYS = QUADRATIC_DELAYS };
 
-/* w(t + 1) = w(t) - a·w(t - d) is stable below a = 2 sin(π / (4d + 2)). (PipeMare, Yang
- * et al. 2021) */
-static double bound_of(int delay)
-{
-    return 2 * sin(3.14159265358979323846 / (4 * delay + 2));
-}
-
-static double largest(const tryst_stage *stage, uint64_t first)
-{
-    double most = 0;
-    for (uint64_t v = first; v < first + WINDOW; v++) {
-        most = fmax(most, fabs(quadratic_stage_weight(stage, v)));
-    }
-    return most;
-}
-
-/* Train one-weight stages by the engine for UPDATES updates, each with a rate `factor`
- * times the bound of its delay. Return how many of the weights of delay `first` and above
- * become smaller. */
+/* Train stages of one weight each by the engine, with `factor` times their limits. Return
+ * how many of the weights of delay `first` and above become smaller. */
 static int falling(double factor, bool rate, int first)
 {
     const struct shape shape = {.schedule = "pipedream"};
     char text[64];
     int smaller = 0;
-    snprintf(text, sizeof text, "pipedream:updates=%d%s", UPDATES,
+    snprintf(text, sizeof text, "pipedream:updates=%d%s", QUADRATIC_UPDATES,
              rate ? ",rate=50000" : "");
     tryst_program *program = NULL;
     assert_int_equal(tryst_program_generate(text, SCHEDULE(DELAYS, 1), &program),
                      TRYST_OK);
     struct run r = {.program = program, .shape = &shape, .steps = 1};
-    for (int s = 0; s < DELAYS; s++) {
-        const struct quadratic_params params = {.stage = s,
-                                                .stages_count = DELAYS,
-                                                .curvature = 2,
-                                                .discrepancy = -1,
-                                                .lr =
-                                                    factor * bound_of(DELAYS - 1 - s) / 2,
-                                                .weight = 1,
-                                                .versions_count = UPDATES + 1};
-        r.stages[s] = quadratic_stage_open(&params);
-    }
+    quadratic_stages_open(factor, r.stages);
     engine_run(&r);
     for (int s = 0; s < DELAYS; s++) {
-        double growth =
-            largest(r.stages[s], UPDATES - WINDOW) / largest(r.stages[s], WINDOW);
+        double growth = quadratic_growth(r.stages[s]);
         if (DELAYS - 1 - s >= first) {
             assert_true(growth < 0.01 || growth > 100);
             smaller += growth < 0.01;
@@ -487,7 +441,7 @@ static int falling(double factor, bool rate, int first)
     return smaller;
 }
 
-/* Every delay from 0 to 7: stable just below the bound, unstable just above it; and
+/* Every delay from 0 to 7: stable just below the limit, unstable just above it; and
  * lower rates at the beginning save a run that diverges without them. */
 static void test_known_answers(void **state)
 {

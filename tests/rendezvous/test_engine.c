@@ -1332,6 +1332,39 @@ static void test_stall_and_deadline_text(void **state)
     end(steps);
 }
 
+/* Of many operations that stall together, the three oldest are named, and the others
+ * counted. */
+static void test_many_stalls(void **state)
+{
+    enum { MANY = 40 };
+    static const struct world_setting settings[] = {{"stall_warn", "5s"}, {0}};
+    tryst_step *steps[2];
+    tryst_op *recvs[MANY];
+    begin(settings);
+    steps_open(steps, 1);
+    for (int i = 0; i < MANY; i++) {
+        char edge[16];
+        snprintf(edge, sizeof edge, "late%d", i);
+        recvs[i] = recv1(steps, edge, 0, LARGE, NULL);
+    }
+    world_settle(&world);
+    world_advance(&world, 6 * NS_PER_S);
+    const char *text = world.sides[1].log_text;
+    int named = 0;
+    for (const char *at = text; (at = strstr(at, "stalled: receive of ")) != NULL; at++)
+        named++;
+    assert_int_equal(named, 3);
+    assert_non_null(strstr(text, ";late2;"));
+    assert_null(strstr(text, ";late3;"));
+    assert_non_null(strstr(text, "stalled: 37 more operations of step 1, too"));
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(tryst_op_cancel(recvs[i]), TRYST_OK);
+        world_settle(&world);
+        world_done(recvs[i], TRYST_E_CANCELED);
+    }
+    end(steps);
+}
+
 /* A clock that advances 1 ms with each reading. */
 static uint64_t passing_ns(void *arg)
 {
@@ -1423,6 +1456,7 @@ int main(void)
         cmocka_unit_test(test_abort_earliest),
         cmocka_unit_test(test_closed),
         cmocka_unit_test(test_stall_and_deadline_text),
+        cmocka_unit_test(test_many_stalls),
         cmocka_unit_test(test_stall_of_the_future),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for use in a debugger */
