@@ -2,11 +2,11 @@
 /* Posts sends and receives, and waits for them.
  *
  * The one idea: receives are posted in the order of need, as soon as the window of
- * receives_ahead_max has room; in a loop also those of the next step, since one follows in
- * any case, with the body or with the epilogue. A send is posted when its bytes exist, and
- * is waited for only before the second step after its own, or when the engine finishes.
- * So within a step the engine waits only for the items that the next action needs, and no
- * order of transfers can hang a program that passed the checker.
+ * receives_ahead_max has room; in a loop also those of the next step, since one follows
+ * in any case, with the body or with the epilogue. A send is posted when its bytes exist,
+ * and is waited for only before the second step after its own, or when the engine
+ * finishes. So within a step the engine waits only for the items that the next action
+ * needs, and no order of transfers can hang a program that passed the checker.
  *
  * Invariant: the buffer of a transfer keeps one use until the operation has ended. */
 #include <assert.h>
