@@ -74,12 +74,24 @@ static const char *op_noun(const tryst_op *op)
     }
 }
 
+/* Name the rank that the operation waits for, as far as it is known. */
+static void peer_text(const tryst_op *op, char text[static 40])
+{
+    const struct above *above = &op->rdv->above;
+    bool asks = op->kind == OP_COLL && above->waits_for;
+    int32_t first = asks ? above->waits_for(above->arg, op) : -1;
+    text[0] = '\0';
+    if (op->peer)
+        snprintf(text, 40, "; peer: rank %d", op->peer->rank);
+    else if (first >= 0)
+        snprintf(text, 40, "; first of them: rank %d", first);
+}
+
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
 {
     double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
-    char peer[32] = "";
-    if (op->peer)
-        snprintf(peer, sizeof peer, "; peer: rank %d", op->peer->rank);
+    char peer[40];
+    peer_text(op, peer);
     snprintf(text, capacity,
              "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
              " bytes, %s) has waited %.3f s for %s%s",

@@ -39,8 +39,8 @@ struct above {
      *  values. */
     void (*shape_text)(const struct flow_shape *shape, char *text, size_t capacity);
     /** Return the rank that an operation of kind OP_COLL waits for: a neighbour that has
-     *  not joined, else a joined one that waits itself; -1: unknown. For the live
-     *  page. */
+     *  not joined, else a joined one that waits itself; -1: unknown. For the live page
+     *  and for texts. */
     int32_t (*waits_for)(void *arg, const tryst_op *op);
     /** Note a use of a recorded operation (op.h): its callback, or a test, a wait or a
      *  stream's wait that met its end. OP_COLL, OP_STEP_CLOSE. `by_callback`: in a

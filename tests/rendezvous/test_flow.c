@@ -1203,6 +1203,7 @@ static void test_raise(void **state)
 
 struct engine {
     int runs, fails, raises;
+    int32_t waits_for;
     bool busy;
     tryst_status status;
     tryst_op *op;
@@ -1238,6 +1239,11 @@ static void engine_raise(void *arg, tryst_op *op, uint64_t rank)
     struct engine *engine = arg;
     assert_int_equal(rank, urgency_rank(URGENCY_TRAINING, -3));
     engine->raises++;
+}
+
+static int32_t engine_waits_for(void *arg, const tryst_op *op)
+{
+    return ((struct engine *)arg)->waits_for;
 }
 
 /* Open an operation of the engine, with a deadline unless `deadline_ns` is 0. */
@@ -1300,6 +1306,32 @@ static void test_above(void **state)
     }
 }
 
+/* The warning about a collective names the rank that it waits for, if that is known. */
+static void test_above_stalls(void **state)
+{
+    static const struct world_setting stall[] = {{"stall_warn", "1s"}, {0}};
+    for (int known = 0; known < 2; known++) {
+        struct engine engine = {.waits_for = known ? 1 : -1};
+        begin(stall);
+        world.sides[0].rdv->above = (struct above){.arg = &engine,
+                                                   .run = engine_run,
+                                                   .busy = engine_busy,
+                                                   .fail = engine_fail,
+                                                   .raise = engine_raise,
+                                                   .waits_for = engine_waits_for};
+        tryst_op *op = coll_open(&engine, 0);
+        world_advance(&world, 2 * NS_PER_S);
+        const char *text =
+            strstr(world.sides[0].log_text, "s for the other ranks of its group");
+        assert_non_null(text);
+        assert_int_equal(strstr(text, "; first of them: rank 1") != NULL, known);
+        assert_int_equal(tryst_op_cancel(op), TRYST_OK);
+        world_settle(&world);
+        world_done(op, TRYST_E_CANCELED);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1332,6 +1364,7 @@ int main(void)
         cmocka_unit_test(test_again),
         cmocka_unit_test(test_raise),
         cmocka_unit_test(test_above),
+        cmocka_unit_test(test_above_stalls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
