@@ -5,7 +5,9 @@
 #        bindings/torch/test.sh check               succeed if there is a PyTorch 2
 #        bindings/torch/test.sh build BUILD         compile the package against the build tree BUILD, into BUILD/torch
 #        bindings/torch/test.sh run BUILD TEST RANKS   run tests/test_TEST.py
-#        bindings/torch/test.sh all BUILD           build, then run all
+#        bindings/torch/test.sh example BUILD NAME ARGUMENT…   run examples/NAME.py with 2 processes
+#        bindings/torch/test.sh lab BUILD           DDP on two hosts that are network namespaces (tests/perf/sched_lab.sh)
+#        bindings/torch/test.sh all BUILD           build, then run all tests
 # From the environment: TRYST_TORCH_VENV (a virtual environment with PyTorch 2; unset: the python3 of the PATH).
 # Exit 77, with the reason: no PyTorch 2 here.
 set -eu
@@ -57,9 +59,24 @@ run() {
     "$python" "$here/tests/test_$2.py" "$3"
 }
 
+example() {
+    script=$here/examples/$2.py
+    PYTHONPATH="$1/torch/package${PYTHONPATH:+:$PYTHONPATH}"
+    export PYTHONPATH OMP_NUM_THREADS=1
+    shift 2
+    "$python" -m torch.distributed.run --standalone --nproc-per-node=2 "$script" "$@"
+}
+
+lab() {
+    tests=$here/../../tests
+    SCHED_LAB_GLOO=$(command -v "$python") SCHED_LAB_TRYST=$1/torch/package SCHED_LAB_STEPS=1 SCHED_LAB_MODELS=ddp \
+        SCHED_LAB_KINDS=gloo,tryst,hook:1,cross:1 \
+        "$tests/perf/sched_lab.sh" "$tests/netlab/netlab.sh" "$1/bin/tryst-perf" ucx pair
+}
+
 all() {
     build "$1"
-    for name in operations messages groups failures killed exit ddp; do
+    for name in operations messages groups failures killed exit ddp cross_barrier; do
         for ranks in 2 4; do
             (run "$1" $name $ranks)
         done
@@ -75,9 +92,10 @@ build | all)
     need_torch
     $word "$folder"
     ;;
-run)
+run | example | lab)
     need_torch
-    run "$folder" "$3" "$4"
+    shift 2
+    $word "$folder" "$@"
     ;;
 *)
     sed -n 's/^# usage: /usage: /p; s/^#        bindings/       bindings/p' "$0"

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a training step of a known model as a profile (include/tryst/profile.h), for tryst-perf sched.
 
-usage: profiles.py vgg16|resnet50|gpt2|bert-large|ddp [--seconds S]
+usage: profiles.py vgg16|resnet50|gpt2|bert-large|ddp [--seconds S] [--bytes B]
 
 One idea: a model is a list of layers, each with its parameters and the floating-point operations of its forward pass,
 both computed from the architecture. The backward pass runs through the layers in reverse and costs twice the forward
 pass of the same layer; the forward pass of the next step follows. Both together take S seconds (default: 1; ddp: 0.4).
+With --bytes all tensors are scaled by one factor to B bytes together.
 A layer's gradient, 4 bytes a parameter, is one operation: after the layer's backward and before its next forward. A
 convolution and the batch norm behind it are one layer, and a linear layer includes the layer norm at its input (GPT-2)
 or output (BERT).
@@ -112,13 +113,16 @@ def transformer(name, width, tokens, norms_in):
             linear("down", 4 * width, width, not norms_in)]
 
 
+def scaled(layers, total_bytes):
+    """The layers with each tensor scaled to its share of `total_bytes`."""
+    factor = total_bytes / 4 / sum(sum(layer.tensors) for layer in layers)
+    for layer in layers:
+        layer.tensors = [max(1, round(factor * size)) for size in layer.tensors]
+    return layers
+
+
 def ddp():
-    """ResNet-50's tensors, each scaled to its share of DDP_BYTES."""
-    parts = resnet50_parts()
-    factor = DDP_BYTES / 4 / sum(sum(part.tensors) for part in parts)
-    for part in parts:
-        part.tensors = [max(1, round(factor * size)) for size in part.tensors]
-    return parts
+    return scaled(resnet50_parts(), DDP_BYTES)
 
 
 def profile(layers, seconds, is_by_tensor):
@@ -147,11 +151,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--seconds", type=float, help="computation of the step (1; ddp: 0.4)")
+    parser.add_argument("--bytes", type=float, help="bytes of all gradients together (those of the model)")
     options = parser.parse_args()
     seconds = options.seconds or (0.4 if options.model == "ddp" else 1.0)
     if not 0 < seconds < 1e6:
         parser.error(f"--seconds {seconds}: must be above 0 and below a million")
-    nodes = profile(MODELS[options.model](), seconds, options.model == "ddp")
+    layers = MODELS[options.model]()
+    if options.bytes is not None:
+        if not 4 <= options.bytes < 1e15:
+            parser.error(f"--bytes {options.bytes}: must be at least 4 and below 1e15")
+        layers = scaled(layers, options.bytes)
+    nodes = profile(layers, seconds, options.model == "ddp")
     lines = ",\n  ".join(json.dumps(node) for node in nodes)
     sys.stdout.write('{"tryst_profile": 1,\n "nodes": [\n  ' + lines + "]}\n")
 

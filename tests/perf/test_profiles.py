@@ -64,6 +64,10 @@ def main(perf):
             assert len(sizes) == operations, f"{model}: {len(sizes)} operations, not {operations}"
             check_step(model, nodes, seconds)
             check_simulation(perf, model, text)
+        text, nodes = nodes_of(model, "--seconds", "0.5", "--bytes", "33.6e6")
+        sizes = [node["bytes"] for node in nodes if "bytes" in node]
+        assert len(sizes) == operations and near(sum(sizes), 33.6e6, 1e-4), f"{model}: scaled to {sum(sizes)} bytes"
+        check_step(model, nodes, 0.5)
     text, nodes = nodes_of("ddp")
     sizes = [node["bytes"] for node in nodes if "bytes" in node]
     assert len(sizes) == 161 and near(sum(sizes), 33.6e6, 1e-4), f"ddp: {len(sizes)} tensors of {sum(sizes)} bytes"

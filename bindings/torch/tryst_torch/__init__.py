@@ -23,7 +23,10 @@ except ImportError as error:
         "the folder with libtryst.so to LD_LIBRARY_PATH."
     ) from error
 
-__all__ = ["priority", "register"]
+from tryst_torch.cross_barrier import CrossBarrier  # noqa: E402
+from tryst_torch.ddp import HookState, ddp_hook  # noqa: E402
+
+__all__ = ["CrossBarrier", "HookState", "ddp_hook", "priority", "register"]
 
 
 def _open(options, _backend_options):
