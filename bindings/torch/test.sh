@@ -94,6 +94,7 @@ build | all)
     ;;
 run | example | lab)
     need_torch
+    unset TRYST_TORCH_VENV # the library warns of settings that it does not have
     shift 2
     $word "$folder" "$@"
     ;;

@@ -8,6 +8,7 @@ import contextlib
 import copy
 import io
 import pickle
+import sys
 import time
 
 import torch
@@ -312,20 +313,19 @@ def wide():
 
 
 def test_overtaking(reference):
-    """Pieces of 8 MiB: that of the first layer, started last, ends before others that were under way."""
+    """Pieces of 8 MiB: when that of the first layer, started last, ends, others are still under way."""
     ddp = DistributedDataParallel(wide(), bucket_cap_mb=1)
     barrier = tryst_torch.CrossBarrier(ddp, torch.optim.SGD(ddp.parameters(), lr=1e-3))
-    for _ in range(4):
+    overtaken = []
+    for _ in range(8):
         ddp(torch.ones(1, 1448)).sum().backward()
-        waiting = [piece for piece in barrier.state.pieces if not piece.work.is_completed()]
-        ended = []
-        while waiting:
-            ended += [piece.priority for piece in waiting if piece.work.is_completed()]
-            waiting = [piece for piece in waiting if piece.priority not in ended]
-            time.sleep(0.0005)
+        pieces = barrier.state.pieces
+        check(pieces[-1].priority == 1, "the first layer's gradient is the last one")
+        pieces[-1].work.wait()
+        overtaken.append(sum(not piece.work.is_completed() for piece in pieces))
         barrier.synchronize()
-    check(len(ended) >= 3, f"{len(ended)} pieces were under way at the end of backward: the test needs a slower network")
-    check(1 in ended[:len(ended) // 2 + 1] and ended[-1] != 1, f"ends of pieces, by priority: {ended}")
+    print("pieces overtaken in each step:", overtaken)
+    check(sum(overtaken) >= 8, f"pieces overtaken in each step: {overtaken}")
     barrier.close()
 
 
@@ -386,8 +386,8 @@ def test_evaluation(reference):
                 trainer.losses.append(twin(inputs).square().sum().item())
             elif number % 4 == 2:
                 state, moments = copy.deepcopy(module.state_dict()), copy.deepcopy(trainer.optimizer.state_dict())
-                trainer.losses += [value.double().sum().item() for value in state.values()]
-                trainer.losses += [value["momentum_buffer"].sum().item() for value in moments["state"].values()]
+                trainer.losses += [value.double().abs().sum().item() for value in state.values()]
+                trainer.losses += [value["momentum_buffer"].abs().sum().item() for value in moments["state"].values()]
                 trainer.step()
                 module.load_state_dict(state)
                 trainer.optimizer.load_state_dict(moments)
@@ -511,7 +511,7 @@ def test_refused_models(reference):
 def body():
     reference = gloo()
     for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
+        if name.startswith("test_") and all(word in name for word in sys.argv[2:]):
             begin = time.monotonic()
             test(reference)
             print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
