@@ -471,7 +471,8 @@ class Mine(torch.optim.SGD):
 
 
 def test_refused_uses(reference):
-    trainer = Trainer("cross", reference)
+    trainer = Trainer("cross", reference,
+                      make=lambda: torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Linear(64, 10)))
     steps(trainer, 3)
     raises("closure", trainer.optimizer.step, lambda: None)
     handle = trainer.optimizer.register_step_post_hook(lambda *_: None)
