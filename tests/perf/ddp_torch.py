@@ -208,7 +208,7 @@ def main():
     for kind in options.kinds:
         times = Trainer(kind, groups, nodes).times(options.warmup, options.steps)
         median = statistics.median(times)
-        beside = "".join(f"; {median / optimum - 1:+.1%} of the {what}, {optimum:.4f} s"
+        beside = "".join(f"; gap to the {what}, {optimum:.4f} s: {median / optimum - 1:.1%}"
                          for what, optimum in optima if optimum)
         if rank == 0:
             print(f"DDP, torch {torch.__version__}, {kind}, {len(times)} steps: median {median:.4f} s, "

@@ -435,7 +435,7 @@ def test_refused_gradients(reference):
         raises("cannot use the gradient", torch.nn.utils.clip_grad_value_, parameters, 1.0)
         for use in (lambda grad: grad.norm(), lambda grad: grad + 1, lambda grad: grad.data, lambda grad: grad.clone(),
                     lambda grad: grad.mul_(2), lambda grad: grad[0], lambda grad: grad.tolist(), copy.deepcopy,
-                    lambda grad: grad.numpy()):
+                    lambda grad: grad.numpy(), lambda grad: torch.add(torch.ones(1), 1, out=grad)):
             try:
                 use(parameters[0].grad)
             except (RuntimeError, TypeError, ValueError):
@@ -490,6 +490,8 @@ def test_refused_uses(reference):
     raises("cannot run backward again", losses[1].backward)
     raises("cannot run backward again", trainer.ddp.module, inputs)
     trainer.barrier.__exit__(RuntimeError, None, None)
+    check(all(type(p) is torch.nn.Parameter and p.grad is None for p in trainer.ddp.parameters()), "after an error")
+    trainer.ddp.module(inputs)
 
 
 def test_refused_models(reference):

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training without a wait at the end of backward (the cross-barrier of ByteScheduler, Peng et al., SOSP 2019).
 
-One idea: between backward and the next use of a parameter nobody needs its gradient but the optimizer, and nobody needs
-the parameter. So backward() and step() return at once, and the first use of a parameter in the next forward pass waits
-for its gradient alone, and runs the optimizer for it alone.
+One idea: a gradient is needed by the optimizer alone, and the optimizer's result by the next use of the parameter alone.
+So backward() and step() return at once, and the first use of a parameter in the next forward pass waits for the gradient
+of this parameter, and runs the optimizer for it.
 
     backward()                 step()                        first use of the parameter
-    all-reduces are started ─▶ settings are copied;        ─▶ wait for the piece's all-reduce, write the gradient, run
-    gradient: PendingGradient  parameter: PendingParameter    the optimizer for the piece's parameters; both are plain
+    all-reduces are started ─▶ settings are copied;        ─▶ wait for the piece's all-reduce, then run the optimizer
+    gradient: PendingGradient  parameter: PendingParameter    for the piece's parameters; both become plain tensors
 
-- DDP receives a future that is complete, so it does not wait. It copies what the bucket holds at that time into the
-  gradients. The function _arm, queued behind DDP's own last function of the backward pass, puts a PendingGradient in
-  their place: any operation on it raises an error, so nothing can read an unfinished gradient (clip_grad_norm_,
-  GradScaler).
+- DDP receives a complete future, so DDP does not wait, and copies unfinished sums from the bucket into the gradients.
+  The function _arm, queued behind DDP's own last function of the backward pass, puts a PendingGradient in the place of
+  each: any operation on a PendingGradient raises an error, so clip_grad_norm_, GradScaler and others cannot read an
+  unfinished gradient.
 - A PendingParameter is the same tensor whose class has a __torch_function__: any function of PyTorch that reads or
   writes it completes it first. Forward pre-hooks of modules do the same for the modules' own parameters, for functions
   that PyTorch does not dispatch (C++ extensions).
@@ -52,10 +52,10 @@ class PendingGradient(torch.Tensor):
         return f"PendingGradient({self.entry.name})"
 
     @classmethod
-    def __torch_dispatch__(cls, function, _types, arguments=(), _named=None):
+    def __torch_dispatch__(cls, function, _types, arguments=(), named=None):
         if function in (torch.ops.aten.zero_.default, torch.ops.aten._foreach_zero_.default):
             return _zero(arguments[0])
-        pending = next(_of_class(cls, arguments))
+        pending = next(_of_class(cls, (arguments, named)))
         raise RuntimeError(
             f"cannot use the gradient of {pending.entry.name}: tryst_torch.CrossBarrier lets its all-reduce go on "
             "after backward(), so gradient clipping, GradScaler and reading of gradients are refused; call synchronize() of "
@@ -76,7 +76,7 @@ def _getters(*names):
     return {getattr(torch.Tensor, name).__get__ for name in names if hasattr(torch.Tensor, name)}
 
 
-# Functions that read no element of a parameter: they complete nothing.
+# Functions that read no element of a parameter, and so do not wait for its gradient.
 WITHOUT_ELEMENTS = _getters(
     "grad", "_grad", "requires_grad", "is_leaf", "grad_fn", "shape", "dtype", "device", "layout", "ndim", "names",
     "_version", "_base", "_backward_hooks", "retains_grad", "is_cpu", "is_cuda", "is_sparse", "is_meta",
@@ -207,7 +207,7 @@ class CrossBarrier:
     An error of an all-reduce is raised where its parameter is used first, and again at each further use.
     `waited_seconds` adds up how long uses have waited: communication that the computation did not hide.
 
-    `close`, or the end of a `with` block, ends it: backward() waits again, as with ddp_hook alone.
+    After `close`, or the end of a `with` block, backward() waits again, as with ddp_hook alone.
     """
 
     def __init__(self, model, optimizer, piece_bytes=PIECE_BYTES, priority=1):
@@ -256,7 +256,7 @@ class CrossBarrier:
         def step(optimizer, closure=None):
             return self._step(closure)
 
-        # For learning-rate schedulers, which mark the step() that they know of.
+        # Learning-rate schedulers mark the step() that they have wrapped, and warn when they find another one.
         step._with_counter = step._wrapped_by_lr_sched = True
         self._replace("step", types.MethodType(step, self.optimizer))
         for name in ("state_dict", "load_state_dict", "__getstate__"):
@@ -283,7 +283,7 @@ class CrossBarrier:
                 self._hooks.append(module.register_forward_pre_hook(call, prepend=True))
 
     def _release(self):
-        """End it: parameters that are still pending, after an error, lose their gradients."""
+        """Remove hooks and replaced methods. Parameters that are pending after an error lose their gradients."""
         with self._lock:
             if not self._is_open:
                 return
@@ -291,6 +291,7 @@ class CrossBarrier:
             self.state.barrier = None
             for entry in self._entries.values():
                 entry.parameter.__class__ = torch.nn.Parameter
+                vars(entry.parameter).pop("_tryst_entry", None)
                 entry.parameter.grad = None
             self._entries, self._pieces = {}, []
         for hook in self._hooks:
@@ -339,7 +340,8 @@ class CrossBarrier:
             self._started = []
         self._started += pieces
         if bucket.is_last():
-            # DDP queues its last function behind the hook of the last bucket, and this one's successor comes behind it.
+            # DDP queues its last function when this hook has returned. The outer callback runs before that function, and
+            # queues _arm behind it.
             engine = torch.autograd.Variable._execution_engine
             engine.queue_callback(lambda: engine.queue_callback(self._arm))
 
