@@ -11,7 +11,8 @@ that the computation does not hide.
 
 Each time is that of a run of steps, from a barrier to the end of the last step's communication, for one step; the median
 of the runs. `exposed` is what remains without the time of the same steps under DDP's no_sync, which sends nothing.
-Times mean something only on a machine that has nothing else to do.
+Times mean something only on a machine that has nothing else to do, and more processors than processes: the library's
+threads move the bytes while the others compute.
 """
 
 import argparse
