@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks as processes, for the tests: `run(body)` starts this script once for each rank, and each rank calls
-`body` between init_process_group("tryst") and destroy_process_group.
+`body` between init_process_group("tryst") and destroy_process_group. `run_jobs(body)` calls `body` without a process
+group, for tests that run one program twice (`over`).
 
 The number of ranks is the script's first argument. A run that takes longer than SECONDS is killed and fails.
 """
@@ -71,20 +72,29 @@ def finish(children, folder):
     return 1 if failed else 0
 
 
-def rank_main(body):
-    folder, rank = os.environ["TEST_FOLDER"], int(os.environ["TEST_RANK"])
-    torch.set_num_threads(1)
+def over(backend, program, *arguments):
+    """Run a program as a job over a backend, one job for each backend; return what the program returns."""
+    rank = int(os.environ["TEST_RANK"])
     torch.manual_seed(rank)
-    dist.init_process_group("tryst", init_method=f"file://{folder}/store", rank=rank,
+    dist.init_process_group(backend, init_method=f"file://{os.environ['TEST_FOLDER']}/store.{backend}", rank=rank,
                             world_size=int(os.environ["TEST_SIZE"]), timeout=TIMEOUT)
-    body()
+    result = program(*arguments)
+    if backend == "gloo":
+        dist.barrier()  # gloo's ranks must not leave while others still connect
     dist.destroy_process_group()
+    return result
 
 
 def run(body, size=None):
     """Run `body` on the ranks, and end the process."""
+    run_jobs(lambda: over("tryst", body), size)
+
+
+def run_jobs(body, size=None):
+    """Run `body` on the ranks without a process group, and end the process."""
     if "TEST_RANK" in os.environ:
-        rank_main(body)
+        torch.set_num_threads(1)
+        body()
         sys.exit(0)
     with tempfile.TemporaryDirectory() as folder:
         status = finish(start(size or int(sys.argv[1]), folder), folder)
