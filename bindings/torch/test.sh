@@ -76,7 +76,7 @@ lab() {
 
 all() {
     build "$1"
-    for name in operations messages groups failures killed exit ddp fsdp pipelining cross_barrier; do
+    for name in operations messages groups failures killed exit ddp fsdp pipelining dtensor cross_barrier; do
         for ranks in 2 4; do
             (run "$1" $name $ranks) || [ $? -eq 77 ]
         done

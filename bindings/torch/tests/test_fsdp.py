@@ -71,7 +71,7 @@ def full(model):
 
 
 def train(micro_batches=1, sync_each=False, **options):
-    """Train from the same start, with the same data in each step; return the losses of this rank, and the parameters."""
+    """Train from the same start, with the same data in each step; return this rank's losses, and the parameters."""
     model = sharded_model(**options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     torch.manual_seed(100 + dist.get_rank())

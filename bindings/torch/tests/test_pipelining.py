@@ -69,8 +69,8 @@ class Block(torch.nn.Module):
 def replicated(block, how, mesh):
     """A stage whose gradients are averaged over the replicas of the pipeline."""
     if how == "DDP":
-        # Without unused parameters, DDP reorders its buckets after the first backward pass, and PyTorch 2.15 counts that
-        # of the pipeline's inference of shapes as well: an assertion in the second step, over gloo, too.
+        # Without unused parameters, DDP reorders its buckets after the first backward pass. PyTorch 2.15 counts that of
+        # the pipeline's inference of shapes as well: an assertion in the second step, over gloo, too.
         return DistributedDataParallel(block, process_group=mesh.get_group("data"), find_unused_parameters=True)
     return fully_shard(block, mesh=mesh["data"]) if how else block
 
@@ -88,7 +88,8 @@ def train(name, how=None):
     mine = SCHEDULES[name](rank, size)
     count, micro_batches = size * len(mine), 2 * size + 2 * (len(mine) == 1)
     blocks = [replicated(Block(index), how, mesh) for index in mine]
-    stages = [PipelineStage(block, index, count, torch.device("cpu"), group=group) for block, index in zip(blocks, mine)]
+    cpu = torch.device("cpu")
+    stages = [PipelineStage(block, index, count, cpu, group=group) for block, index in zip(blocks, mine)]
     schedule = getattr(pipelining.schedules, name)(
         stages[0] if len(mine) == 1 else stages, micro_batches, loss_fn=torch.nn.functional.mse_loss)
     optimizer = torch.optim.SGD([parameter for block in blocks for parameter in block.parameters()], lr=0.1)
