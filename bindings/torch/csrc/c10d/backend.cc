@@ -180,6 +180,8 @@ Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
 
 Backend::WorkPtr Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts)
 {
+    if (tensors.size() == 1 && tensors[0].layout() == at::kSparse)
+        return allreduce_sparse(tensors[0], opts);
     Call call = {c10d::OpType::ALLREDUCE,
                  "tryst:all_reduce",
                  "all_reduce",

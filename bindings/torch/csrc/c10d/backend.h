@@ -101,6 +101,9 @@ class Backend : public c10d::Backend
     WorkPtr recv_one(at::Tensor &tensor, int src, int tag, Milliseconds timeout);
     void monitor_report(Milliseconds timeout);
     void monitor_collect(Milliseconds timeout, bool wait_all);
+    WorkPtr allreduce_sparse(at::Tensor &tensor, const c10d::AllreduceOptions &opts);
+    std::vector<int64_t> sparse_counts(int64_t count, int64_t row_bytes,
+                                       Milliseconds timeout);
     WorkPtr allgather_each(std::vector<Tensors> &outputs, Tensors &inputs,
                            const c10d::AllgatherOptions &opts);
     WorkPtr allgather_one(at::Tensor &output, at::Tensor &input, Milliseconds timeout);

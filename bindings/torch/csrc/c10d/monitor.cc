@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* monitoredBarrier: each rank sends one message to rank 0, which answers when all have
- * come. Rank 0 posts its receives at once, with one deadline, so several missing ranks
- * cost one timeout. The words of the errors are those that PyTorch's tests and the users
- * of its gloo backend search for. */
+/* monitoredBarrier: each rank sends one message to rank 0, which answers. Rank 0 posts its
+ * receives at once, with one deadline, so several missing ranks cost one timeout. The
+ * words of the errors are those that PyTorch's tests and the users of its gloo backend
+ * search for. */
 #include "backend.h"
 
 #include <climits>
@@ -14,12 +14,9 @@ namespace tryst_torch
 /* A tag of these messages alone. */
 static const int monitor_tag = INT_MIN;
 
-static std::vector<at::Tensor> bytes(int count)
+static at::Tensor byte_of(bool value)
 {
-    std::vector<at::Tensor> all;
-    for (int i = 0; i < count; i++)
-        all.push_back(at::zeros({1}, at::kByte));
-    return all;
+    return at::full({1}, value ? 1 : 0, at::kByte);
 }
 
 /* Wait for a work; return the text of its failure, or an empty one. */
@@ -35,12 +32,15 @@ static std::string failure_of(const Backend::WorkPtr &work)
 
 void Backend::monitor_report(Milliseconds timeout)
 {
-    std::vector<at::Tensor> both = bytes(2);
-    WorkPtr report = send_one(both[0], 0, monitor_tag, timeout);
-    WorkPtr answer = recv_one(both[1], 0, monitor_tag, timeout);
+    at::Tensor mine = byte_of(true), all_came = byte_of(false);
+    WorkPtr report = send_one(mine, 0, monitor_tag, timeout);
+    WorkPtr answer = recv_one(all_came, 0, monitor_tag, timeout);
     std::string failure = failure_of(report);
     std::string later = failure_of(answer);
-    failure += failure.empty() ? later : "";
+    if (failure.empty())
+        failure = later;
+    if (failure.empty() && !all_came.item<uint8_t>())
+        failure = "other ranks have not come";
     TORCH_CHECK(failure.empty(), "Rank ", rank_,
                 " successfully reached monitoredBarrier, but received errors while "
                 "waiting for send/recv from rank 0: ",
@@ -56,36 +56,47 @@ static std::string names_of(const std::vector<int> &ranks)
     return text.str();
 }
 
-/* Wait for the works of the ranks 1 to `size` - 1, and throw the names of those whose
- * work fails. */
-static void require_all(const std::vector<Backend::WorkPtr> &works,
-                        Backend::Milliseconds timeout, bool wait_all)
+/* The ranks that have not come, and why the first of them has not. */
+struct Missing {
+    std::vector<int> ranks;
+    std::string reason;
+};
+
+/* Wait for the works of the ranks 1 to `size` - 1; until the first that fails, unless
+ * `wait_all`. */
+static Missing wait_works(const std::vector<Backend::WorkPtr> &works, bool wait_all)
 {
-    std::vector<int> missing;
-    std::string failure;
-    for (size_t i = 0; i < works.size() && (missing.empty() || wait_all); i++) {
+    Missing missing;
+    for (size_t i = 0; i < works.size() && (missing.ranks.empty() || wait_all); i++) {
         std::string text = failure_of(works[i]);
         if (text.empty())
             continue;
-        failure += missing.empty() ? text : "";
-        missing.push_back(static_cast<int>(i) + 1);
+        if (missing.ranks.empty())
+            missing.reason = text;
+        missing.ranks.push_back(static_cast<int>(i) + 1);
     }
-    TORCH_CHECK(missing.empty(), names_of(missing),
-                " failed to pass monitoredBarrier in ", timeout.count(),
-                " ms: ", failure);
+    return missing;
 }
 
+/* Every rank gets its answer, one that has not come too: it finds the failure when it
+ * comes late, and the messages of the next barrier meet again. */
 void Backend::monitor_collect(Milliseconds timeout, bool wait_all)
 {
-    std::vector<at::Tensor> reports = bytes(size_), answers = bytes(size_);
-    std::vector<WorkPtr> works;
-    for (int rank = 1; rank < size_; rank++)
-        works.push_back(recv_one(reports[rank], rank, monitor_tag, timeout));
-    require_all(works, timeout, wait_all);
-    works.clear();
-    for (int rank = 1; rank < size_; rank++)
-        works.push_back(send_one(answers[rank], rank, monitor_tag, timeout));
-    require_all(works, timeout, wait_all);
+    std::vector<WorkPtr> reports, answers;
+    for (int rank = 1; rank < size_; rank++) {
+        at::Tensor report = byte_of(false);
+        reports.push_back(recv_one(report, rank, monitor_tag, timeout));
+    }
+    Missing missing = wait_works(reports, wait_all);
+    for (int rank = 1; rank < size_; rank++) {
+        at::Tensor answer = byte_of(missing.ranks.empty());
+        answers.push_back(send_one(answer, rank, monitor_tag, timeout));
+    }
+    if (missing.ranks.empty())
+        missing = wait_works(answers, wait_all);
+    TORCH_CHECK(missing.ranks.empty(), names_of(missing.ranks),
+                " failed to pass monitoredBarrier in ", timeout.count(),
+                " ms: ", missing.reason);
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all)

@@ -133,6 +133,9 @@ class Outcomes(unittest.TestResult):
 
 def choose(tests, patterns):
     names = unittest.defaultTestLoader.getTestCaseNames(tests)
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            sys.exit(f"run.py: no test has the name {pattern}")
     if patterns:
         names = [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
     return unittest.TestSuite(map(tests, names))
