@@ -96,8 +96,8 @@ test_new_subgroups_with_group_param test_scatter_complex test_sparse_all_reduce_
 
 pytorch() {
     export PYTHONPATH="$1/torch/package${PYTHONPATH:+:$PYTHONPATH}"
-    case $2 in
     # shellcheck disable=SC2086 # a list of words
+    case $2 in
     short) "$python" "$here/tests/pytorch/run.py" 4 $short ;;
     all) "$python" "$here/tests/pytorch/table.py" ;;
     *) return 2 ;;

@@ -337,7 +337,8 @@ Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inpu
     });
 }
 
-/* Return the outputs of all ranks as one list: the ranks' lists, in the order of ranks. */
+/* Return the outputs of all ranks as one list: the ranks' lists, in the order of
+ * ranks. */
 static std::vector<at::Tensor> row(const std::vector<std::vector<at::Tensor>> &lists,
                                    size_t length)
 {

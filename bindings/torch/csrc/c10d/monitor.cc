@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* monitoredBarrier: each rank sends one message to rank 0, which answers. Rank 0 posts its
- * receives at once, with one deadline, so several missing ranks cost one timeout. The
+/* monitoredBarrier: each rank sends one message to rank 0, which answers. Rank 0 posts
+ * its receives at once, with one deadline, so several missing ranks cost one timeout. The
  * words of the errors are those that PyTorch's tests and the users of its gloo backend
  * search for. */
 #include "backend.h"

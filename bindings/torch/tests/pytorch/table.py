@@ -35,9 +35,11 @@ are run, [`reasons.py`](reasons.py) has the reasons of those that do not apply.
 
 def run(backend, ranks, folder, like="gloo", names=()):
     """Run the tests; return their rows."""
-    out = f"{folder}/out.json"
+    out = f"{folder}/{backend}.{ranks}.{like}.{len(names)}.json"
     command = [sys.executable, HERE + "/run.py", str(ranks), "--backend", backend, "--like", like, "--out", out, *names]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    if not os.path.exists(out):
+        sys.exit(f"failed: {' '.join(command)}: status {done.returncode}\n{done.stdout}")
     lines = [line for line in done.stdout.splitlines() if line.startswith("failed")]
     print(*lines, done.stdout.splitlines()[-1], sep="\n", flush=True)
     with open(out) as file:
