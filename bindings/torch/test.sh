@@ -7,6 +7,8 @@
 #        bindings/torch/test.sh run BUILD TEST RANKS   run tests/test_TEST.py
 #        bindings/torch/test.sh example BUILD NAME ARGUMENT…   run examples/NAME.py with 2 processes
 #        bindings/torch/test.sh lab BUILD           DDP on two hosts that are network namespaces (tests/perf/sched_lab.sh)
+#        bindings/torch/test.sh install BUILD tree|prefix   pip install, from the build tree or an installed library
+#        bindings/torch/test.sh pytorch BUILD short|all   PyTorch's own tests of a backend (tests/pytorch)
 #        bindings/torch/test.sh all BUILD           build, then run all tests
 # From the environment: TRYST_TORCH_VENV (a virtual environment with PyTorch 2; unset: the python3 of the PATH).
 # Exit 77, with the reason: no PyTorch 2 here.
@@ -44,13 +46,25 @@ need_torch() {
     exit 77
 }
 
-# The package, compiled in BUILD: the sources stay as they are.
+# A copy of this folder in BUILD: the sources stay as they are. setup.cfg puts what is compiled into a folder that
+# `build` and `install` share.
+copy() {
+    mkdir -p "$1/torch/$2"
+    cp -RLu "$here/." "$1/torch/$2"
+    printf '[build]\nbuild_base = ../objects\n' >"$1/torch/$2/setup.cfg"
+    PATH=$(dirname "$(command -v "$python")"):$PATH # ninja lies beside python
+}
+
+# The package, compiled in BUILD.
 build() {
-    mkdir -p "$1/torch/source"
-    cp -Ru "$here/." "$1/torch/source"
+    copy "$1" source
     cd "$1/torch/source"
-    TRYST_BUILD=$1 PATH=$(dirname "$(command -v "$python")"):$PATH "$python" setup.py -q build --build-base ../objects \
-        --build-lib ../package
+    TRYST_BUILD=$1 "$python" setup.py -q build --build-lib ../package
+}
+
+install() {
+    copy "$1" source
+    "$python" "$here/tests/test_install.py" "$1" "$1/torch/source" "$2"
 }
 
 run() {
@@ -74,6 +88,22 @@ lab() {
         "$tests/perf/sched_lab.sh" "$tests/netlab/netlab.sh" "$1/bin/tryst-perf" ucx pair
 }
 
+# Short: tests that each take another path through the binding; all: the table of tests/pytorch/RESULTS.md.
+short='test_all_reduce_sum test_all_gather_complex test_all_gather_coalesced_complex test_all_reduce_coalesced_max
+test_batch_isend_irecv_gloo_tags test_barrier_timeout_full_group test_destroy_group
+test_DistributedDataParallelCPU test_gather_object test_get_future test_isend_torch_profiler test_monitored_barrier_gloo
+test_new_subgroups_with_group_param test_scatter_complex test_sparse_all_reduce_sum'
+
+pytorch() {
+    export PYTHONPATH="$1/torch/package${PYTHONPATH:+:$PYTHONPATH}"
+    # shellcheck disable=SC2086 # a list of words
+    case $2 in
+    short) "$python" "$here/tests/pytorch/run.py" 4 $short ;;
+    all) "$python" "$here/tests/pytorch/table.py" ;;
+    *) return 2 ;;
+    esac
+}
+
 all() {
     build "$1"
     for name in operations messages groups failures killed exit ddp fsdp pipelining dtensor cross_barrier; do
@@ -92,7 +122,7 @@ build | all)
     need_torch
     $word "$folder"
     ;;
-run | example | lab)
+run | example | lab | install | pytorch)
     need_torch
     unset TRYST_TORCH_VENV # the library warns of settings that it does not have
     shift 2

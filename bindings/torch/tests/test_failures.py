@@ -10,6 +10,8 @@ import torch.distributed as dist
 
 from ranks import check, raises, run
 
+SHORT = datetime.timedelta(seconds=2)
+
 
 def test_wait_timeout():
     """A wait that ends cancels the operation on all ranks, and the error names a rank that has not joined."""
@@ -78,6 +80,22 @@ def test_dropped():
     dist.barrier()
     if dist.get_rank() == 0:
         dist.send(torch.ones(5), 1, tag=99)
+
+
+def test_monitored_barrier():
+    """The ranks that do not come are named, all of them on request; the barrier works again later."""
+    dist.monitored_barrier(timeout=SHORT)
+    missing = list(range(1, dist.get_world_size()))
+    if dist.get_rank() == 0:
+        text = "Rank 1" if len(missing) == 1 else "Ranks " + ", ".join(map(str, missing))
+        raises(text + " failed to pass monitoredBarrier", dist.monitored_barrier, timeout=SHORT, wait_all_ranks=True)
+    dist.barrier()
+    if dist.get_rank() > 0:
+        begin = time.monotonic()
+        raises("errors while waiting for send/recv from rank 0", dist.monitored_barrier, timeout=SHORT)
+        check(time.monotonic() - begin < SHORT.total_seconds(), "a rank that comes late waits")
+    dist.barrier()
+    dist.monitored_barrier(timeout=SHORT)
 
 
 def test_abort():

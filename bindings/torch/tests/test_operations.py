@@ -204,6 +204,40 @@ def test_coalesced(reference):
         equal(output, flat, "coalesced all_gather")
 
 
+def test_several_dtypes(reference):
+    """Lists of several dtypes, which travel one by one."""
+    ours = [values((7,), torch.float32), values((3, 2), torch.int64)]
+    theirs = [tensor.clone() for tensor in ours]
+    dist.distributed_c10d._get_default_group().allreduce_coalesced(ours).wait()
+    for tensor in theirs:
+        dist.all_reduce(tensor, group=reference)
+    equal(ours, theirs, "coalesced all_reduce")
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    lists = [[torch.empty_like(tensor) for tensor in ours] for _ in range(dist.get_world_size())]
+    backend.allgather_coalesced(lists, ours).wait()
+    for one in lists:
+        equal(one, ours, "all_gather_coalesced")
+
+
+def sparse(shape, dtype, count):
+    """A sparse tensor with `count` random elements, some of them at one place."""
+    indices = torch.stack([torch.randint(size, (count,)) for size in shape[:2]])
+    return torch.sparse_coo_tensor(indices, values((count, *shape[2:]), dtype, 1, 4), shape)
+
+
+def test_all_reduce_sparse(reference):
+    for dtype in [torch.float32, torch.float64, torch.int64]:
+        for shape in [(5, 4), (5, 4, 3)]:
+            ours = sparse(shape, dtype, 3 * dist.get_rank())  # rank 0 has no element
+            theirs = ours.to_dense()
+            dist.all_reduce(ours)
+            dist.all_reduce(theirs, group=reference)
+            equal(ours.to_dense(), theirs, "all_reduce of a sparse tensor")
+    ours = sparse((2 + dist.get_rank() % 2, 2, 3 - dist.get_rank() % 2), torch.float32, 1)
+    raises("another shape", dist.all_reduce, ours)
+    raises("the reduction SUM", dist.all_reduce, sparse((2, 2), torch.float32, 1), ReduceOp.MAX)
+
+
 def test_objects(_reference):
     everything = [None] * dist.get_world_size()
     dist.all_gather_object(everything, {"rank": dist.get_rank()})

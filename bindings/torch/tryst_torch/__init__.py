@@ -15,18 +15,15 @@ import inspect
 
 import torch.distributed
 
-try:
-    from tryst_torch import _C
-except ImportError as error:
-    raise ImportError(
-        f"tryst_torch cannot load its library: {error}. If libtryst.so is the missing file, install Tryst, or add "
-        "the folder with libtryst.so to LD_LIBRARY_PATH."
-    ) from error
+from tryst_torch._load import load
+
+_C = load()
 
 from tryst_torch.cross_barrier import CrossBarrier  # noqa: E402
 from tryst_torch.ddp import HookState, ddp_hook  # noqa: E402
 
 __all__ = ["CrossBarrier", "HookState", "ddp_hook", "priority", "register"]
+__version__ = _C.headers_version
 
 
 def _open(options, _backend_options):

@@ -78,9 +78,11 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
         params);
 }
 
+/* Start a message. A call.timeout of 0 is the process group's. */
 Backend::WorkPtr Backend::message(Call call, const Operation::Submit &submit)
 {
-    call.timeout = Milliseconds(timeout_ms_.load());
+    if (call.timeout == Milliseconds(0))
+        call.timeout = Milliseconds(timeout_ms_.load());
     call.what += " of process group " + name_;
     tryst_op_params params = view()->params(deadline_of(call.timeout));
     params.subgroup = nullptr;
@@ -93,6 +95,15 @@ static at::Tensor &only(std::vector<at::Tensor> &tensors, const char *what)
                 " tensors at once: give one tensor for each rank");
     tensor_require(tensors[0], what);
     return tensors[0];
+}
+
+/* True if the tensors, one or more, may travel as one flat tensor. */
+static bool is_one_dtype(const std::vector<at::Tensor> &tensors)
+{
+    for (const at::Tensor &tensor : tensors)
+        if (tensor.scalar_type() != tensors[0].scalar_type())
+            return false;
+    return !tensors.empty();
 }
 
 /* Return what copies a result back, if there is something to copy. */
@@ -141,7 +152,8 @@ static double factor_of(const c10d::ReduceOp &op)
     return value;
 }
 
-/* An all-reduce (root -1) or a reduce. */
+/* An all-reduce (root -1) or a reduce. A `call` with outputs has `tensor` as their flat
+ * form, and copies the result itself. */
 Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
                                      const c10d::ReduceOp &op, int root)
 {
@@ -149,9 +161,11 @@ Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
     tryst_reduce_op reduce = reduction_of(op);
     Output output(tensor);
     tryst_tensor place = tensor_to_reduce(output.place, &reduce);
-    call.inputs = {output.place};
-    call.outputs = {tensor};
-    if (root < 0 || root == rank_)
+    if (call.outputs.empty()) {
+        call.inputs = {output.place};
+        call.outputs = {tensor};
+    }
+    if (!call.settle && (root < 0 || root == rank_))
         call.settle = settle_of(output);
     return collective(
         std::move(call),
@@ -166,6 +180,8 @@ Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
 
 Backend::WorkPtr Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts)
 {
+    if (tensors.size() == 1 && tensors[0].layout() == at::kSparse)
+        return allreduce_sparse(tensors[0], opts);
     Call call = {c10d::OpType::ALLREDUCE,
                  "tryst:all_reduce",
                  "all_reduce",
@@ -180,6 +196,17 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors &tensors,
                                               const c10d::AllreduceCoalescedOptions &opts)
 {
     std::vector<WorkPtr> works;
+    if (is_one_dtype(tensors)) {
+        Blocks blocks = Blocks::joined(tensors, "all_reduce");
+        Call call = {c10d::OpType::ALLREDUCE_COALESCED,
+                     "tryst:all_reduce",
+                     "all_reduce",
+                     tensors,
+                     tensors,
+                     settle_of(blocks),
+                     opts.timeout};
+        return reduce_one(std::move(call), blocks.flat, opts.reduceOp, -1);
+    }
     for (at::Tensor &tensor : tensors) {
         Tensors one = {tensor};
         works.push_back(allreduce(one, opts));
@@ -209,7 +236,7 @@ Backend::WorkPtr Backend::reduce_scatter(Tensors &outputs, std::vector<Tensors> 
     Call call = {c10d::OpType::REDUCE_SCATTER,
                  "tryst:reduce_scatter",
                  "reduce_scatter",
-                 {blocks.flat, output.place},
+                 {blocks.flat},
                  {output.tensor},
                  settle_of(output),
                  opts.timeout};
@@ -237,7 +264,7 @@ Backend::WorkPtr Backend::reduce_scatter_one(at::Tensor &output, at::Tensor &inp
     Call call = {c10d::OpType::_REDUCE_SCATTER_BASE,
                  "tryst:reduce_scatter_tensor",
                  "reduce_scatter_tensor",
-                 {flat, result.place},
+                 {flat},
                  {output},
                  settle_of(result),
                  timeout};
@@ -299,19 +326,72 @@ Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inpu
     at::Tensor input = only(inputs, "all_gather").contiguous();
     Blocks blocks = Blocks::room(outputs[0], "all_gather");
     tryst_tensor in = tensor_to_move(input), out = tensor_to_move(blocks.flat);
-    Call call = {c10d::OpType::ALLGATHER,
-                 "tryst:all_gather",
-                 "all_gather",
-                 {input, blocks.flat},
-                 outputs[0],
-                 settle_of(blocks),
-                 opts.timeout};
+    Call call = {
+        c10d::OpType::ALLGATHER, "tryst:all_gather", "all_gather", {input}, outputs[0],
+        settle_of(blocks),       opts.timeout};
     return collective(std::move(call), [&](tryst_step *step, const char *name,
                                            const tryst_op_params *params,
                                            tryst_op **op_p) {
         return tryst_allgatherv(step, name, &in, &out, blocks.counts.data(), nullptr,
                                 params, op_p);
     });
+}
+
+/* Return the outputs of all ranks as one list: the ranks' lists, in the order of
+ * ranks. */
+static std::vector<at::Tensor> row(const std::vector<std::vector<at::Tensor>> &lists,
+                                   size_t length)
+{
+    std::vector<at::Tensor> all;
+    for (const std::vector<at::Tensor> &list : lists) {
+        TORCH_CHECK(list.size() == length,
+                    "tryst cannot all_gather_coalesced: a list of ", list.size(),
+                    " outputs for ", length, " inputs");
+        all.insert(all.end(), list.begin(), list.end());
+    }
+    return all;
+}
+
+Backend::WorkPtr Backend::allgather_coalesced(std::vector<Tensors> &outputs,
+                                              Tensors &inputs,
+                                              const c10d::AllgatherOptions &opts)
+{
+    TORCH_CHECK(static_cast<int>(outputs.size()) == size_,
+                "tryst cannot all_gather_coalesced: give one list for each of the ",
+                size_, " ranks");
+    Tensors all = row(outputs, inputs.size());
+    if (!is_one_dtype(all))
+        return allgather_each(outputs, inputs, opts);
+    Blocks from = Blocks::joined(inputs, "all_gather_coalesced");
+    Blocks to = Blocks::room(all, "all_gather_coalesced");
+    tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
+    Call call = {c10d::OpType::ALLGATHER_COALESCED,
+                 "tryst:all_gather",
+                 "all_gather_coalesced",
+                 inputs,
+                 all,
+                 [from, to] { to.settle(); },
+                 opts.timeout};
+    return collective(std::move(call),
+                      [&](tryst_step *step, const char *name,
+                          const tryst_op_params *params, tryst_op **op_p) {
+                          return tryst_allgather(step, name, &in, &out, params, op_p);
+                      });
+}
+
+/* Tensors of several dtypes are gathered one by one. */
+Backend::WorkPtr Backend::allgather_each(std::vector<Tensors> &outputs, Tensors &inputs,
+                                         const c10d::AllgatherOptions &opts)
+{
+    std::vector<WorkPtr> works;
+    for (size_t i = 0; i < inputs.size(); i++) {
+        Tensors from = {inputs[i]};
+        std::vector<Tensors> to(1);
+        for (Tensors &list : outputs)
+            to[0].push_back(list[i]);
+        works.push_back(allgather(to, from, opts));
+    }
+    return c10::make_intrusive<JoinedWork>(std::move(works));
 }
 
 Backend::WorkPtr Backend::allgather_one(at::Tensor &output, at::Tensor &input,
@@ -325,7 +405,7 @@ Backend::WorkPtr Backend::allgather_one(at::Tensor &output, at::Tensor &input,
     Call call = {c10d::OpType::_ALLGATHER_BASE,
                  "tryst:all_gather_into_tensor",
                  "all_gather_into_tensor",
-                 {flat, result.place},
+                 {flat},
                  {output},
                  settle_of(result),
                  timeout};
@@ -363,13 +443,9 @@ Backend::WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs,
     Blocks from = Blocks::joined(inputs, "all_to_all");
     Blocks to = Blocks::room(outputs, "all_to_all");
     tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
-    Call call = {c10d::OpType::ALLTOALL,
-                 "tryst:all_to_all",
-                 "all_to_all",
-                 {from.flat, to.flat},
-                 outputs,
-                 settle_of(to),
-                 opts.timeout};
+    Call call = {
+        c10d::OpType::ALLTOALL, "tryst:all_to_all", "all_to_all", {from.flat}, outputs,
+        settle_of(to),          opts.timeout};
     return collective(std::move(call), [&](tryst_step *step, const char *name,
                                            const tryst_op_params *params,
                                            tryst_op **op_p) {
@@ -394,7 +470,7 @@ Backend::WorkPtr Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
     Call call = {c10d::OpType::ALLTOALL_BASE,
                  "tryst:all_to_all_single",
                  what,
-                 {flat, result.place},
+                 {flat},
                  {output},
                  settle_of(result),
                  opts.timeout};
@@ -472,7 +548,13 @@ Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
 
 Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
 {
-    at::Tensor input = only(tensors, "send").contiguous();
+    return send_one(only(tensors, "send"), dst, tag, {});
+}
+
+Backend::WorkPtr Backend::send_one(at::Tensor &tensor, int dst, int tag,
+                                   Milliseconds timeout)
+{
+    at::Tensor input = tensor.contiguous();
     tryst_tensor in = tensor_to_move(input);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(rank_, dst, tag);
@@ -482,7 +564,7 @@ Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
                  {input},
                  {},
                  {},
-                 {}};
+                 timeout};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_send_key(ranks->step(), key.get(), &in, params, op_p);
     });
@@ -490,7 +572,13 @@ Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
 
 Backend::WorkPtr Backend::recv(Tensors &tensors, int src, int tag)
 {
-    Output output(only(tensors, "recv"));
+    return recv_one(only(tensors, "recv"), src, tag, {});
+}
+
+Backend::WorkPtr Backend::recv_one(at::Tensor &tensor, int src, int tag,
+                                   Milliseconds timeout)
+{
+    Output output(tensor);
     tryst_tensor out = tensor_to_move(output.place);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(src, rank_, tag);
@@ -500,7 +588,7 @@ Backend::WorkPtr Backend::recv(Tensors &tensors, int src, int tag)
                  {output.place},
                  {output.tensor},
                  settle_of(output),
-                 {}};
+                 timeout};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_recv_key(ranks->step(), key.get(), &out, params, op_p);
     });

@@ -47,6 +47,8 @@ class Backend : public c10d::Backend
                             const c10d::AllgatherOptions &opts) override;
     WorkPtr allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                             const c10d::AllgatherOptions &opts);
+    WorkPtr allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
+                                const c10d::AllgatherOptions &opts) override;
     WorkPtr reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                            const c10d::ReduceScatterOptions &opts) override;
     WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -64,6 +66,11 @@ class Backend : public c10d::Backend
     WorkPtr scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                     const c10d::ScatterOptions &opts) override;
     WorkPtr barrier(const c10d::BarrierOptions &opts) override;
+    /** A barrier that names the ranks that do not come: rank 0 waits for a message of
+     *  each rank, and answers. Blocks, at most for the timeout. Throws on rank 0 the first
+     *  rank that has not come, or with `wait_all` all of them; on the others, that rank 0
+     *  has not answered, or not all have come (monitor.cc). */
+    void monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all) override;
     WorkPtr send(Tensors &tensors, int dst, int tag) override;
     WorkPtr recv(Tensors &tensors, int src, int tag) override;
     WorkPtr recvAnysource(Tensors &tensors, int tag) override;
@@ -90,6 +97,15 @@ class Backend : public c10d::Backend
     WorkPtr launch(Call call, uint64_t number, const Operation::Submit &submit,
                    const tryst_op_params &params);
     WorkPtr reduce_one(Call call, at::Tensor &tensor, const c10d::ReduceOp &op, int root);
+    WorkPtr send_one(at::Tensor &tensor, int dst, int tag, Milliseconds timeout);
+    WorkPtr recv_one(at::Tensor &tensor, int src, int tag, Milliseconds timeout);
+    void monitor_report(Milliseconds timeout);
+    void monitor_collect(Milliseconds timeout, bool wait_all);
+    WorkPtr allreduce_sparse(at::Tensor &tensor, const c10d::AllreduceOptions &opts);
+    std::vector<int64_t> sparse_counts(int64_t count, int64_t row_bytes,
+                                       Milliseconds timeout);
+    WorkPtr allgather_each(std::vector<Tensors> &outputs, Tensors &inputs,
+                           const c10d::AllgatherOptions &opts);
     WorkPtr allgather_one(at::Tensor &output, at::Tensor &input, Milliseconds timeout);
     WorkPtr reduce_scatter_one(at::Tensor &output, at::Tensor &input,
                                const c10d::ReduceOp &op, Milliseconds timeout);

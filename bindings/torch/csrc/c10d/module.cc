@@ -13,6 +13,10 @@
 
 #include <pybind11/chrono.h>
 #include <torch/extension.h>
+#include <torch/version.h>
+
+#define TRYST_TORCH_QUOTED(word) #word
+#define TRYST_TORCH_TEXT(macro)  TRYST_TORCH_QUOTED(macro)
 
 namespace tryst_torch
 {
@@ -61,4 +65,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
     m.def("finisher_stop", tryst_torch::finisher_stop,
           py::call_guard<py::gil_scoped_release>());
     m.def("library_version", tryst_version_string);
+    m.attr("headers_version") =
+        TRYST_TORCH_TEXT(TRYST_VERSION_MAJOR) "." TRYST_TORCH_TEXT(
+            TRYST_VERSION_MINOR) "." TRYST_TORCH_TEXT(TRYST_VERSION_PATCH);
+    m.attr("torch_version") = TORCH_VERSION;
 }

@@ -133,17 +133,30 @@ void Work::future_mark()
         future_->markCompleted(at::IValue(call_.outputs));
 }
 
+static std::string milliseconds(std::chrono::milliseconds time)
+{
+    return std::to_string(time.count()) + " ms";
+}
+
 static std::exception_ptr backend_error(const std::string &text)
 {
     return std::make_exception_ptr(
         c10::DistBackendError({__func__, __FILE__, __LINE__}, text));
 }
 
+/* PyTorch's tests, and tools that read its messages, find time-outs by the word. */
+static std::string limit_text(tryst_status status, std::chrono::milliseconds timeout)
+{
+    return status == TRYST_E_DEADLINE ? " after a timeout of " + milliseconds(timeout)
+                                      : "";
+}
+
 std::exception_ptr Work::error() const
 {
     if (!operation_.status())
         return nullptr;
-    return backend_error(call_.what + " failed on rank " + std::to_string(rank_) + ": " +
+    return backend_error(call_.what + " failed on rank " + std::to_string(rank_) +
+                         limit_text(operation_.status(), call_.timeout) + ": " +
                          operation_.reason());
 }
 
@@ -164,11 +177,6 @@ tryst_status Work::wait_for(std::chrono::milliseconds timeout)
         return operation_.wait(TRYST_FOREVER);
     limit = call_.timeout + answer_time;
     return operation_.wait(static_cast<uint64_t>(limit.count()));
-}
-
-static std::string milliseconds(std::chrono::milliseconds time)
-{
-    return std::to_string(time.count()) + " ms";
 }
 
 bool Work::wait(std::chrono::milliseconds timeout)

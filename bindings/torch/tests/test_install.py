@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pip installs the package into a virtual environment of its own; two ranks all-reduce, and the metadata is right. Then
+the library goes away, or is replaced by wrong ones: each import ends with a sentence.
+
+    python3 tests/test_install.py BUILD SOURCE tree|prefix
+
+tree: a wheel against the build tree. prefix: a source distribution against an installed library; this compiles anew.
+SOURCE: a copy of bindings/torch, which this script may write to. Nothing is fetched: the environment sees the torch,
+pip and setuptools of the Python that runs this script.
+"""
+
+import email
+import glob
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+
+import torch
+
+SECONDS = 280
+OFFLINE = ("--no-deps", "--no-build-isolation", "--no-index")
+GIVEN = ("torch", "pip", "setuptools")
+HEADER = os.path.dirname(os.path.abspath(__file__)) + "/../../../include/tryst/tryst.h"
+RANKS = """
+import sys, torch, torch.distributed as dist
+if not {has_entry_points}:
+    import tryst_torch
+dist.init_process_group("tryst", init_method="file://{folder}/store", rank=int(sys.argv[1]), world_size=2)
+tensor = torch.ones(3)
+dist.all_reduce(tensor)
+assert tensor[0] == 2, tensor
+dist.destroy_process_group()
+"""
+FILES = r"tryst_torch/\w+\.py|tryst_torch/_C\.[\w.-]+\.so|tryst_torch-[\d.]+\.dist-info/[\w./]+"
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f"failed: {text}")
+
+
+def call(*command, **environment):
+    """Run a command; return its status and its output."""
+    done = subprocess.run(command, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    return done.returncode, done.stdout
+
+
+def must(*command, **environment):
+    status, output = call(*command, **environment)
+    check(status == 0, f"{' '.join(command)}: status {status}\n{output}")
+    return output
+
+
+def environment_make(folder):
+    """Make a virtual environment that sees this Python's packages behind its own; return its Python."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder + "/bin/python3"
+    home = must(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    with open(home + "/given.pth", "w") as file:
+        for path in dict.fromkeys(os.path.dirname(os.path.dirname(importlib.util.find_spec(name).origin))
+                                  for name in GIVEN):
+            file.write(path + "\n")
+    return python
+
+
+def pip(python, *arguments, **environment):
+    return must(python, "-m", "pip", "--disable-pip-version-check", *arguments, **environment)
+
+
+def check_ranks(python, folder):
+    """Two ranks all-reduce; PyTorch finds the backend by its entry point, where it looks for these."""
+    numbers = tuple(int(number) for number in torch.__version__.split(".")[:2])
+    script = RANKS.format(folder=folder, has_entry_points=numbers >= (2, 15))
+    ranks = [subprocess.Popen([python, "-c", script, str(rank)], cwd=folder) for rank in range(2)]
+    try:
+        check([rank.wait(SECONDS) for rank in ranks] == [0, 0], "an all-reduce of two ranks")
+    finally:
+        for rank in ranks:
+            rank.kill()
+    if os.path.exists(folder + "/store"):  # PyTorch 2.15 removes it
+        os.unlink(folder + "/store")
+
+
+def version_of(header):
+    with open(header) as file:
+        return ".".join(re.findall(r"^#define TRYST_VERSION_[A-Z]+ ([0-9]+)$", file.read(), re.MULTILINE))
+
+
+def check_metadata(python, version):
+    """What pip and PyTorch read of the installed package."""
+    script = ("import importlib.metadata as m; d = m.distribution('tryst-torch'); print(d.read_text('METADATA')); "
+              "print('Files:', *d.files, sep='\\n '); print('Entry:', *d.entry_points)")
+    text = must(python, "-c", script)
+    fields = email.message_from_string(text)
+    minor = ".".join(torch.__version__.split(".")[:2])
+    for name, value in (("Name", "tryst-torch"), ("Version", version), ("Requires-Python", ">=3.9"),
+                        ("Description-Content-Type", "text/markdown")):
+        check(fields[name] == value, f"the metadata has {name}: {fields[name]}, not {value}")
+    check("Apache-2.0" in (fields["License"] or fields["License-Expression"] or ""), "the licence")
+    check(fields.get_all("Requires-Dist") == [f"torch=={minor}.*"], f"the needed torch: {fields['Requires-Dist']}")
+    check("# tryst_torch: a torch.distributed backend" in text, "the long description")
+    check("group='torch.distributed.backends'" in text and "tryst_torch:register" in text, "the entry point")
+    files = [line.strip() for line in text.split("Files:")[1].split("Entry:")[0].split()]
+    wrong = [file for file in files if not re.fullmatch(FILES, file) and "__pycache__" not in file]
+    check(not wrong, f"needless files: {wrong}")
+    check(any(file.endswith("LICENSE") for file in files), "no LICENSE")
+
+
+def check_import(python, pattern, **environment):
+    status, output = call(python, "-c", "import tryst_torch", **environment)
+    last = output.strip().splitlines()[-1]
+    check(status and re.search(pattern, last), f"an import without {pattern!r} in its last line:\n{output}")
+
+
+def sdist(python, source, folder, **environment):
+    must(python, source + "/setup.py", "-q", "sdist", "--dist-dir", folder, **environment)
+    return glob.glob(folder + "/*.tar.gz")[0]
+
+
+def library_make(folder, name, text):
+    """Compile a library of a few lines."""
+    with open(folder + "/stub.c", "w") as file:
+        file.write(text)
+    must("cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", f"{folder}/{name}", folder + "/stub.c")
+
+
+def run_path_break(environment, build):
+    """Give the installed module a run path to nowhere, of the same length."""
+    module = glob.glob(environment + "/**/tryst_torch/_C*.so", recursive=True)[0]
+    with open(module, "rb") as file:
+        data = file.read()
+    path = os.fsencode(build + "/lib")
+    check(path in data, f"the module has no run path {path}")
+    with open(module, "wb") as file:
+        file.write(data.replace(path, b"/" * len(path)))
+
+
+def check_missing(python):
+    check_import(python, r"does not find the library libtryst\.so\.\d.*install Tryst.*LD_LIBRARY_PATH")
+
+
+def check_wrong_libraries(python, folder, build):
+    """One without the functions, and an older one."""
+    name = os.path.basename(min(glob.glob(build + "/lib/libtryst.so.*"), key=len))
+    library_make(folder, name, "int other(void) { return 0; }\n")
+    check_import(python, "with another version of libtryst", LD_LIBRARY_PATH=folder)
+    os.unlink(f"{folder}/{name}")
+    library_make(folder, "old.so", 'const char *tryst_version_string(void) { return "0.0.9"; }\n')
+    check_import(python, "needs libtryst .* or later, and finds 0.0.9", LD_LIBRARY_PATH=build + "/lib",
+                 LD_PRELOAD=folder + "/old.so")
+
+
+def check_tree(python, build, source, folder):
+    """A wheel against the build tree. This Python makes it, from what torch_build has compiled."""
+    pip(sys.executable, "wheel", *OFFLINE, "--wheel-dir", folder, source, TRYST_BUILD=build)
+    pip(python, "install", "--ignore-installed", *OFFLINE, *glob.glob(folder + "/*.whl"))
+    check_metadata(python, version_of(HEADER))
+    check_ranks(python, folder)
+    run_path_break(folder + "/environment", build)
+    check_missing(python)
+    check_wrong_libraries(python, folder, build)
+    pip(python, "uninstall", "--yes", "tryst-torch")
+    left = glob.glob(folder + "/environment/**/*tryst*", recursive=True)
+    check(not left, f"files after an uninstall: {left}")
+
+
+def check_prefix(python, build, source, folder):
+    """A source distribution against an installed library, which then goes away."""
+    prefix = folder + "/prefix"
+    must("cmake", "--install", build, "--prefix", prefix)
+    config = os.path.dirname(glob.glob(prefix + "/**/tryst.pc", recursive=True)[0])
+    made = sdist(python, source, folder, PKG_CONFIG_PATH=config)
+    pip(python, "install", "--ignore-installed", *OFFLINE, made, PKG_CONFIG_PATH=config)
+    check_metadata(python, version_of(HEADER))
+    check_ranks(python, folder)
+    os.rename(prefix, prefix + ".away")
+    check_missing(python)
+
+
+def main():
+    build, source = (os.path.abspath(path) for path in sys.argv[1:3])
+    missing = [name for name in GIVEN if not importlib.util.find_spec(name)]
+    if missing:
+        print(f"skipped: {sys.executable} has no {' and no '.join(missing)}")
+        sys.exit(77)
+    os.environ.pop("TRYST_BUILD", None)
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment_make(folder + "/environment")
+        {"tree": check_tree, "prefix": check_prefix}[sys.argv[3]](python, build, source, folder)
+    print("passed")
+
+
+main()
