@@ -4,7 +4,7 @@
 # usage: bindings/torch/test.sh venv                make the environment TRYST_TORCH_VENV: fetches 2.4 GB from PyPI
 #        bindings/torch/test.sh check               succeed if there is a PyTorch 2
 #        bindings/torch/test.sh build BUILD         compile the package against the build tree BUILD, into BUILD/torch
-#        bindings/torch/test.sh run BUILD TEST RANKS   run tests/test_TEST.py
+#        bindings/torch/test.sh run BUILD TEST RANKS OPTION…   run tests/test_TEST.py
 #        bindings/torch/test.sh example BUILD NAME ARGUMENT…   run examples/NAME.py with 2 processes
 #        bindings/torch/test.sh lab BUILD           DDP on two hosts that are network namespaces (tests/perf/sched_lab.sh)
 #        bindings/torch/test.sh all BUILD           build, then run all tests
@@ -56,7 +56,9 @@ build() {
 run() {
     export PYTHONPATH="$1/torch/package${PYTHONPATH:+:$PYTHONPATH}"
     [ -d "$1/torch/package/tryst_torch" ] || { echo "skipped: tryst_torch is not built in $1"; exit 77; }
-    "$python" "$here/tests/test_$2.py" "$3"
+    test=$here/tests/test_$2.py
+    shift 2
+    "$python" "$test" "$@"
 }
 
 example() {
@@ -76,7 +78,7 @@ lab() {
 
 all() {
     build "$1"
-    for name in operations messages groups failures killed exit ddp cross_barrier; do
+    for name in operations messages groups failures killed exit ddp flat cross_barrier; do
         for ranks in 2 4; do
             (run "$1" $name $ranks)
         done
