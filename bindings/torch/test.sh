@@ -78,7 +78,7 @@ lab() {
 
 all() {
     build "$1"
-    for name in operations messages groups failures killed exit ddp flat cross_barrier; do
+    for name in operations messages groups failures killed exit ddp flat random hangs cross_barrier; do
         for ranks in 2 4; do
             (run "$1" $name $ranks)
         done
