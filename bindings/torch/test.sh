@@ -4,7 +4,7 @@
 # usage: bindings/torch/test.sh venv                make the environment TRYST_TORCH_VENV: fetches 2.4 GB from PyPI
 #        bindings/torch/test.sh check               succeed if there is a PyTorch 2
 #        bindings/torch/test.sh build BUILD         compile the package against the build tree BUILD, into BUILD/torch
-#        bindings/torch/test.sh run BUILD TEST RANKS   run tests/test_TEST.py
+#        bindings/torch/test.sh run BUILD TEST RANKS OPTION…   run tests/test_TEST.py
 #        bindings/torch/test.sh example BUILD NAME ARGUMENT…   run examples/NAME.py with 2 processes
 #        bindings/torch/test.sh lab BUILD           DDP on two hosts that are network namespaces (tests/perf/sched_lab.sh)
 #        bindings/torch/test.sh install BUILD tree|prefix   pip install, from the build tree or an installed library
@@ -70,7 +70,9 @@ install() {
 run() {
     export PYTHONPATH="$1/torch/package${PYTHONPATH:+:$PYTHONPATH}"
     [ -d "$1/torch/package/tryst_torch" ] || { echo "skipped: tryst_torch is not built in $1"; exit 77; }
-    "$python" "$here/tests/test_$2.py" "$3"
+    test=$here/tests/test_$2.py
+    shift 2
+    "$python" "$test" "$@"
 }
 
 example() {
@@ -106,7 +108,7 @@ pytorch() {
 
 all() {
     build "$1"
-    for name in operations messages groups failures killed exit ddp fsdp pipelining dtensor cross_barrier; do
+    for name in operations messages groups failures killed exit ddp fsdp pipelining dtensor flat random hangs cross_barrier; do
         for ranks in 2 4; do
             (run "$1" $name $ranks) || [ $? -eq 77 ]
         done

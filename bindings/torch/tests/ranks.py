@@ -19,6 +19,7 @@ import torch.distributed as dist
 import tryst_torch  # noqa: F401 (registers the backend)
 
 SECONDS = 240
+SHOW = False  # print also what ranks wrote that did not fail
 TIMEOUT = datetime.timedelta(seconds=60)
 
 
@@ -66,6 +67,8 @@ def finish(children, folder):
         if status:
             failed.append(rank)
             print(f"rank {rank}: {status}\n{open(f'{folder}/output.{rank}').read()}")
+        elif SHOW:
+            print(open(f"{folder}/output.{rank}").read(), end="")
     for child in children:
         child.kill()
         child.wait()
