@@ -59,7 +59,7 @@ run() {
 
 all() {
     build "$1"
-    for name in operations messages groups failures killed exit ddp; do
+    for name in operations messages futures groups failures dump extras lost killed exit ddp; do
         for ranks in 2 4; do
             (run "$1" $name $ranks)
         done

@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import datetime
 import inspect
+import json
 
 import torch.distributed
 
@@ -23,7 +24,7 @@ except ImportError as error:
         "the folder with libtryst.so to LD_LIBRARY_PATH."
     ) from error
 
-__all__ = ["priority", "register"]
+__all__ = ["dump", "priority", "register"]
 
 
 def _open(options, _backend_options):
@@ -61,6 +62,16 @@ def priority(value):
         yield
     finally:
         _C.priority_set(before)
+
+
+def dump(path=None, reason="dump"):
+    """Return what this process's operations do, as a dictionary (README.md, "Dumps"); with `path`, write it to that
+    file, too, as JSON. May be called at any time and from any thread, also while other threads wait."""
+    text = _C.dump_text(reason)
+    if path is not None:
+        with open(path, "w") as file:
+            file.write(text)
+    return json.loads(text)
 
 
 register()

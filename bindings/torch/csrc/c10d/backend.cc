@@ -3,16 +3,25 @@
  * functions are those that they share: the numbers, the deadline, the coalescing. */
 #include "backend.h"
 
+#include "../core/dump.h"
+#include "../core/roll.h"
 #include "tensors.h"
 
 namespace tryst_torch
 {
 
+static std::shared_ptr<const GroupName> group_name(const View &view,
+                                                   const std::string &name, int rank,
+                                                   int size)
+{
+    return std::make_shared<GroupName>(GroupName{name, rank, size, view.members()});
+}
+
 Backend::Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
-                 Milliseconds timeout)
+                 Milliseconds timeout, bool is_default)
     : c10d::Backend(rank, size), view_(std::move(view)),
-      open_(std::make_shared<OpenWorks>(view_)), name_(std::move(name)),
-      timeout_ms_(timeout.count())
+      open_(std::make_shared<OpenWorks>(view_, group_name(*view_, name, rank, size))),
+      name_(std::move(name)), is_default_(is_default), timeout_ms_(timeout.count())
 {
 }
 
@@ -45,6 +54,18 @@ static uint64_t deadline_of(Backend::Milliseconds timeout)
     return static_cast<uint64_t>(std::chrono::nanoseconds(timeout).count());
 }
 
+/* Return the time-out of a new operation that names none. */
+Backend::Milliseconds Backend::timeout() const
+{
+    return Milliseconds(timeout_ms_.load());
+}
+
+/* Return `timeout` with the extensions of addEphemeralTimeout. */
+static Backend::Milliseconds extended(Backend::Milliseconds timeout, OpenWorks &open)
+{
+    return timeout <= kNoTimeout ? timeout : timeout + open.extension().first;
+}
+
 Backend::WorkPtr Backend::launch(Call call, uint64_t number,
                                  const Operation::Submit &submit,
                                  const tryst_op_params &params)
@@ -66,7 +87,9 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
     uint64_t number = ++number_;
     std::string coll = ranks->coll_name(call.what);
     if (call.timeout == c10d::kUnsetTimeout)
-        call.timeout = Milliseconds(timeout_ms_.load());
+        call.timeout = timeout();
+    call.timeout = extended(call.timeout, *open_);
+    call.name = coll;
     call.what += " " + std::to_string(number) + " of process group " + name_;
     tryst_op_params params = ranks->params(deadline_of(call.timeout));
     params.factor = factor;
@@ -80,7 +103,7 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
 
 Backend::WorkPtr Backend::message(Call call, const Operation::Submit &submit)
 {
-    call.timeout = Milliseconds(timeout_ms_.load());
+    call.timeout = extended(timeout(), *open_);
     call.what += " of process group " + name_;
     tryst_op_params params = view()->params(deadline_of(call.timeout));
     params.subgroup = nullptr;
@@ -468,6 +491,30 @@ Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
     return collective(std::move(call), tryst_barrier);
 }
 
+static std::string list_of(const std::vector<int> &ranks)
+{
+    std::string text = ranks.size() == 1 ? "Rank " : "Ranks ";
+    for (size_t i = 0; i < ranks.size(); i++)
+        text += (i ? ", " : "") + std::to_string(ranks[i]);
+    return text;
+}
+
+/* All ranks that are missing are named, whatever `wait_all_ranks`: rank 0 waits for all of
+ * them at once. */
+void Backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
+{
+    Milliseconds limit = opts.timeout == c10d::kUnsetTimeout ? timeout() : opts.timeout;
+    std::vector<int> absent = roll_call(*view(), rank_, size_, deadline_of(limit));
+    if (absent.empty())
+        return;
+    std::string text = "[Rank " + std::to_string(rank_) + "]: " + list_of(absent) +
+                       " failed to pass monitoredBarrier of process group " + name_ +
+                       " in " + std::to_string(limit.count()) + " ms";
+    text += dump_at_timeout(text);
+    open_->abort_hooks_run();
+    TORCH_CHECK(false, text);
+}
+
 /* --- messages ----------------------------------------------------------------------- */
 
 Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
@@ -482,7 +529,8 @@ Backend::WorkPtr Backend::send(Tensors &tensors, int dst, int tag)
                  {input},
                  {},
                  {},
-                 {}};
+                 {},
+                 dst};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_send_key(ranks->step(), key.get(), &in, params, op_p);
     });
@@ -500,7 +548,8 @@ Backend::WorkPtr Backend::recv(Tensors &tensors, int src, int tag)
                  {output.place},
                  {output.tensor},
                  settle_of(output),
-                 {}};
+                 {},
+                 src};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_recv_key(ranks->step(), key.get(), &out, params, op_p);
     });
@@ -544,6 +593,7 @@ void Backend::abort()
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = "was aborted";
     }
+    open_->abort_hooks_run();
     open_->cancel();
 }
 

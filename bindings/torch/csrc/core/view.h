@@ -16,6 +16,7 @@
 
 #include "world.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -29,18 +30,39 @@ namespace tryst_torch
 class View
 {
   public:
-    /** View the ranks `members` of `world`, this one among them, in their order; empty:
-     *  all. `name` is the same on all members, and differs from other views' names.
-     *  Throws Refusal. */
-    View(std::shared_ptr<World> world, std::string name, std::vector<int32_t> members);
+    /** View all ranks of `world`, in a step of its own. `name` is the same on all of
+     *  them, and differs from other views' names. Throws Refusal. */
+    View(std::shared_ptr<World> world, const std::string &name);
     ~View();
+
+    /** View some ranks of this view, this rank among them, in their order, in the same
+     *  step. `name` as above. Sends nothing. Throws Refusal. */
+    std::shared_ptr<View> child(const std::string &name,
+                                const std::vector<int32_t> &ranks) const;
+    /** View them in a step of their own: this view's may have been aborted. All of them
+     *  call this, and equally often. Throws Refusal. */
+    std::shared_ptr<View> successor(const std::string &name,
+                                    const std::vector<int32_t> &ranks) const;
 
     View(const View &) = delete;
     View &operator=(const View &) = delete;
 
     tryst_step *step() const
     {
-        return world_->step();
+        return step_;
+    }
+    const std::string &name() const
+    {
+        return name_;
+    }
+    const std::shared_ptr<Context> &context() const
+    {
+        return world_->context();
+    }
+    /** Return the ranks of the World, by rank of the view; empty: all. */
+    const std::vector<int32_t> &members() const
+    {
+        return members_;
     }
 
     /** Return the rank in the World of member `rank`. Throws Refusal. */
@@ -61,11 +83,26 @@ class View
     using Key = std::shared_ptr<tryst_key>;
     /** Return the key of messages with `tag` from one member to another. */
     Key key(int src_rank, int dst_rank, int tag);
+    /** Return the key of a message of roll call `number` (roll.h). */
+    Key roll_key(int src_rank, int dst_rank, uint64_t number) const;
+    /** Return the number of the next roll call, from 1. */
+    uint64_t roll_next()
+    {
+        return ++rolls_;
+    }
 
   private:
+    View(std::shared_ptr<World> world, const std::string &name,
+         std::vector<int32_t> members, tryst_step *step);
+    std::vector<int32_t> world_ranks(const std::vector<int32_t> &ranks) const;
+    Key key_make(int src_rank, int dst_rank, const std::string &edge) const;
+
     std::shared_ptr<World> world_;
     std::string name_;
+    std::vector<int32_t> members_;
+    tryst_step *step_;
     tryst_subgroup *subgroup_ = nullptr;
+    std::atomic<uint64_t> rolls_{0};
     std::mutex keys_mutex_; /* guards keys_ */
     std::map<std::tuple<int, int, int>, Key> keys_;
 };
