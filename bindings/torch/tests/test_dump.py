@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dumps: what a time-out writes, what tryst_torch.dump returns, and which ranks the two name."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -79,8 +80,6 @@ def test_quiet():
         text = raises("recv from rank 1", group_wait.wait, datetime.timedelta(seconds=0.2))
         check(f"dump: {path()}" in text, text)
         check(os.stat(path()).st_mtime_ns == before, "a second file within 5 s")
-    elif dist.get_rank() == 1:
-        raises("send to rank 0", dist.send, torch.ones(1), 0, tag=77)
     dist.barrier()
 
 
@@ -93,6 +92,8 @@ def test_wait():
     if rank == size - 1:
         time.sleep(2)
         raises("all_reduce", dist.all_reduce, torch.ones(400, 100))
+        with contextlib.suppress(RuntimeError):
+            dist.all_reduce(torch.ones(2))
         return
     work = dist.all_reduce(torch.ones(400, 100), async_op=True)
     second = dist.all_reduce(torch.ones(2), async_op=True)
@@ -105,10 +106,8 @@ def test_wait():
         check([op["waits_for"] for op in pending] == [[1], [1]], f"{pending}")
         library = document["library"][0]
         check(library["peers"][0]["rank"] == 1 and len(library["operations"]) == 2, f"{library}")
-    try:
+    with contextlib.suppress(RuntimeError):  # the last rank comes for it, or not in time
         second.wait(datetime.timedelta(seconds=0.1))
-    except RuntimeError:
-        pass  # whichever rank gave up first
 
 
 def test_call():
@@ -152,8 +151,6 @@ def test_off():
         if dist.get_rank() == 0:
             text = raises("cancelled it", dist.irecv(torch.ones(1), 1, tag=9).wait, datetime.timedelta(seconds=0.2))
             check(wanted in text if wanted else "dump" not in text, text)
-        elif dist.get_rank() == 1:
-            raises("send to rank 0", dist.send, torch.ones(1), 0, tag=9)
         dist.barrier()
     os.environ["TORCH_TRYST_DUMP_FILE"] = before
 

@@ -4,6 +4,7 @@
 #include "backend.h"
 
 #include "../core/dump.h"
+#include "../core/finisher.h"
 #include "../core/roll.h"
 #include "tensors.h"
 
@@ -511,7 +512,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_r
                        " failed to pass monitoredBarrier of process group " + name_ +
                        " in " + std::to_string(limit.count()) + " ms";
     text += dump_at_timeout(text);
-    open_->abort_hooks_run();
+    finisher_run([open = open_] { open->abort_hooks_run(); });
     TORCH_CHECK(false, text);
 }
 
@@ -593,7 +594,7 @@ void Backend::abort()
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = "was aborted";
     }
-    open_->abort_hooks_run();
+    finisher_run([open = open_] { open->abort_hooks_run(); });
     open_->cancel();
 }
 

@@ -85,18 +85,16 @@ class Backend : public c10d::Backend
 
 #ifdef C10D_BACKEND_HAS_HOOKS /* PyTorch 2.15: extras.cc */
     bool supportsSplitting() const override;
-    c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store> &store,
-                                            const std::vector<int> &ranks,
-                                            const c10::intrusive_ptr<Options> &opts)
-        override;
+    c10::intrusive_ptr<c10d::Backend> split(
+        const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
+        const c10::intrusive_ptr<Options> &opts) override;
     c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
                                             const c10::intrusive_ptr<Options> &opts,
                                             const int &rank, const int &size) override;
     bool supportsShrinking() const override;
-    c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<int64_t> &ranks_to_exclude,
-                                             int flags,
-                                             const c10::intrusive_ptr<Options> &opts)
-        override;
+    c10::intrusive_ptr<c10d::Backend> shrink(
+        const std::vector<int64_t> &ranks_to_exclude, int flags,
+        const c10::intrusive_ptr<Options> &opts) override;
     void addEphemeralTimeout(const Milliseconds &timeout) override;
 
     bool supportsAbortHooks() const override;
@@ -116,8 +114,8 @@ class Backend : public c10d::Backend
     std::shared_ptr<c10::Allocator> getMemAllocator() override;
     c10d::ReconfigureHandle get_reconfigure_handle() const override;
     WorkPtr reconfigure(const c10d::ReconfigureOptions &opts) override;
-    c10::intrusive_ptr<c10d::Window>
-    new_window(const std::optional<at::Tensor> &tensor) override;
+    c10::intrusive_ptr<c10d::Window> new_window(
+        const std::optional<at::Tensor> &tensor) override;
     void suspend() override;
     void resume() override;
     void startTimeEstimate() override;
@@ -150,7 +148,7 @@ class Backend : public c10d::Backend
     std::string name_;
     bool is_default_;
     std::atomic<Milliseconds::rep> timeout_ms_;
-    std::atomic<uint64_t> number_{0}; /* of the newest collective */
+    std::atomic<uint64_t> number_{0};   /* of the newest collective */
     std::atomic<uint64_t> children_{0}; /* process groups made from this one */
 };
 

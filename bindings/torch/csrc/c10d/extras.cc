@@ -20,9 +20,9 @@ bool Backend::supportsSplitting() const
 }
 
 /* All ranks of the parent call it, also those that are in no part. */
-c10::intrusive_ptr<c10d::Backend>
-Backend::split(const c10::intrusive_ptr<c10d::Store> &, const std::vector<int> &ranks,
-               const c10::intrusive_ptr<Options> &opts)
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> &,
+                                                 const std::vector<int> &ranks,
+                                                 const c10::intrusive_ptr<Options> &opts)
 {
     auto place = std::find(ranks.begin(), ranks.end(), rank_);
     if (place == ranks.end())
@@ -50,9 +50,9 @@ static std::vector<int32_t> ranks_without(int size, const std::vector<int64_t> &
 
 /* The ranks that are left call it, and no others. Those of the default process group go
  * on in a step of their own, since the loss of a rank aborts the step of the job. */
-c10::intrusive_ptr<c10d::Backend>
-Backend::shrink(const std::vector<int64_t> &ranks_to_exclude, int flags,
-                const c10::intrusive_ptr<Options> &opts)
+c10::intrusive_ptr<c10d::Backend> Backend::shrink(
+    const std::vector<int64_t> &ranks_to_exclude, int flags,
+    const c10::intrusive_ptr<Options> &opts)
 {
     std::shared_ptr<View> before = view();
     std::vector<int32_t> left = ranks_without(size_, ranks_to_exclude);
@@ -177,9 +177,9 @@ std::unordered_map<std::string, uint64_t> Backend::getMemoryStats()
     std::abort(); /* not reached; the macro's end is not marked */
 }
 
-c10::intrusive_ptr<c10d::Backend>
-Backend::merge(const c10::intrusive_ptr<c10d::Store> &,
-               const c10::intrusive_ptr<Options> &, const int &, const int &)
+c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store> &,
+                                                 const c10::intrusive_ptr<Options> &,
+                                                 const int &, const int &)
 {
     refuse("merge process groups",
            "the ranks of a job are those of its first process group, and none joins "
@@ -206,8 +206,7 @@ Backend::WorkPtr Backend::reconfigure(const c10d::ReconfigureOptions &)
            "use shrink_group to go on without a lost rank");
 }
 
-c10::intrusive_ptr<c10d::Window>
-Backend::new_window(const std::optional<at::Tensor> &)
+c10::intrusive_ptr<c10d::Window> Backend::new_window(const std::optional<at::Tensor> &)
 {
     refuse("open a window",
            "a transfer meets a receive with its key, so there are no one-sided writes; "

@@ -324,8 +324,8 @@ bool Work::wait(std::chrono::milliseconds timeout)
     bool passed = status == TRYST_E_TIMEOUT;
     std::string dump; /* of the time before the cancel */
     if (passed && timeout > kNoTimeout) {
-        dump = dump_at_timeout("a wait of " + milliseconds(timeout) + " for " +
-                               call_.what);
+        dump =
+            dump_at_timeout("a wait of " + milliseconds(timeout) + " for " + call_.what);
         finisher_run([open = open_] { open->abort_hooks_run(); });
         cancel();
         status = wait_for(answer_time);

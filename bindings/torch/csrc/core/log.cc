@@ -117,8 +117,8 @@ static std::string title(const Record &record)
     if (record.number)
         text += " " + std::to_string(record.number);
     else
-        text += (text == "recv" ? " from rank " : " to rank ") +
-                std::to_string(record.peer);
+        text +=
+            (text == "recv" ? " from rank " : " to rank ") + std::to_string(record.peer);
     return text + " of process group " + record.group->name;
 }
 
@@ -229,8 +229,7 @@ static void group_write(Json &json, const GroupName &group)
     json.member("size", static_cast<int64_t>(group.size));
     json.open("ranks", '[');
     for (int rank = 0; rank < group.size; rank++)
-        json.add(
-            static_cast<int64_t>(group.ranks.empty() ? rank : group.ranks[rank]));
+        json.add(static_cast<int64_t>(group.ranks.empty() ? rank : group.ranks[rank]));
     json.close(']');
     json.close('}');
 }
