@@ -500,8 +500,8 @@ static std::string list_of(const std::vector<int> &ranks)
     return text;
 }
 
-/* All ranks that are missing are named, whatever `wait_all_ranks`: rank 0 waits for all of
- * them at once. */
+/* The error names all missing ranks, whatever `wait_all_ranks`: rank 0 waits for all
+ * ranks at once. */
 void Backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
 {
     Milliseconds limit = opts.timeout == c10d::kUnsetTimeout ? timeout() : opts.timeout;

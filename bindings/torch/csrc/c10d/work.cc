@@ -124,7 +124,7 @@ Work::Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open
 {
 }
 
-/* Return the tensors that an operation reads; `call.inputs` holds written ones too. */
+/* Return the tensors that an operation reads; `call.inputs` has written ones, too. */
 static std::vector<at::Tensor> read_tensors(const Call &call)
 {
     const std::vector<at::Tensor> &all = call.inputs;
@@ -190,7 +190,7 @@ static bool is_grave(tryst_status status)
     return status == TRYST_E_DEADLINE || status == TRYST_E_ABORTED || is_loss(status);
 }
 
-/* True for a deadline, and for a cancel by another rank, whose wait timed out. */
+/* True for a deadline, and for a cancel by another rank: a wait timed out there. */
 bool Work::is_timeout() const
 {
     tryst_status status = operation_.status();
@@ -227,8 +227,8 @@ void Work::ended()
     finisher_run([self] { self->settle_and_finish(); });
 }
 
-/* The operation timed out, or a rank was lost. The dump is written before the error is
- * known; hooks run beside, since PyTorch's own takes seconds. Runs in a finisher thread. */
+/* After a time-out or the loss of a rank, write the dump, so that the error can name it,
+ * and start the hooks. PyTorch's own hook takes seconds. Runs in a finisher thread. */
 void Work::failed()
 {
     if (is_grave(operation_.status()))

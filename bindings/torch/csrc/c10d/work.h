@@ -45,8 +45,8 @@ class OpenWorks
 
     /** Set the functions of c10d's hooks, by the caller's number; an empty function
      *  removes. Those for an abort run after a time-out, the loss of a rank and an abort,
-     *  in a thread of their own; errors do not wait for them. Those for an end run after each success,
-     *  and must not block. */
+     *  in a thread of their own, and errors do not wait for them. Those for an end run
+     *  after each success, and must not block. */
     void abort_hook_set(int64_t id, std::function<void()> hook);
     void end_hook_set(int64_t id, std::function<void(uint64_t, float)> hook);
     void abort_hooks_run();

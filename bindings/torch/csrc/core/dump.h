@@ -20,7 +20,7 @@ namespace tryst_torch
 /** Set the rank that dumps name: this process's in the job. */
 void dump_rank_set(int rank);
 
-/** Return the document. `reason` says why it is written. */
+/** Return the document, with its `reason` in it. */
 std::string dump_text(const std::string &reason);
 
 /** Write the file after a time-out, for `reason`, unless one was written in the last 5 s:

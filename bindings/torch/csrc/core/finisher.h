@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file finisher.h
- *  Threads that run what must not run in the library's progress: copies of results, dumps,
- *  and the functions of users that wait for a future (they may run Python, and may wait,
- *  for other futures too).
+ *  Threads that run what must not run in the library's progress: copies of results,
+ *  dumps, and the functions of users that are chained to a future (they may run Python,
+ *  and may wait, for other futures too).
  */
 #ifndef TRYST_BINDINGS_TORCH_CSRC_CORE_FINISHER_H
 #define TRYST_BINDINGS_TORCH_CSRC_CORE_FINISHER_H

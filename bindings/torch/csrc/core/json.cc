@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON as text. Bytes that are not ASCII are copied, so the text is UTF-8 where its
- * strings are. Objects and arrays of the outermost object begin on lines of their own, and
- * so do the objects in these arrays: one line for each operation. */
+ * strings are. Members of the outermost object begin on lines of their own, and so do the
+ * elements of their arrays: a line is an operation. */
 #include "json.h"
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the pages through /proc/self/fd, maps and copies them, record by record, as
- * tryst/live.h says. The pages are this process's own, so their layout is known. */
+ * tryst/live.h describes. The library in this process wrote them, so it has this layout. */
 #include "live.h"
 
 #include <algorithm>

@@ -37,8 +37,8 @@ class Refusal : public std::runtime_error
  *  TRYST_OK. */
 void check(tryst_status status, const std::string &what);
 
-/** A context of the library: what memory of tensors belongs to, so it outlives a World
- *  whose tensors are still in use. */
+/** A context of the library. Memory of tensors belongs to it, so that a tensor may
+ *  outlive its World. */
 class Context
 {
   public:
