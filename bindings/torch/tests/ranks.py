@@ -48,7 +48,8 @@ def start(size, folder):
     children = []
     for rank in range(size):
         environment = dict(os.environ, TEST_RANK=str(rank), TEST_SIZE=str(size), TEST_FOLDER=folder,
-                           OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
+                           OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo",
+                           TORCH_TRYST_DUMP_FILE=f"{folder}/dump.%r", TORCH_FR_DUMP_TEMP_FILE=f"{folder}/fr.")
         output = open(f"{folder}/output.{rank}", "w")
         children.append(subprocess.Popen([sys.executable, *sys.argv], env=environment, stdout=output,
                                          stderr=subprocess.STDOUT))

@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import datetime
 import inspect
+import json
 
 import torch.distributed
 
@@ -22,7 +23,7 @@ _C = load()
 from tryst_torch.cross_barrier import CrossBarrier  # noqa: E402
 from tryst_torch.ddp import HookState, ddp_hook  # noqa: E402
 
-__all__ = ["CrossBarrier", "HookState", "ddp_hook", "priority", "register"]
+__all__ = ["CrossBarrier", "HookState", "ddp_hook", "dump", "priority", "register"]
 __version__ = _C.headers_version
 
 
@@ -61,6 +62,16 @@ def priority(value):
         yield
     finally:
         _C.priority_set(before)
+
+
+def dump(path=None, reason="dump"):
+    """Return what this process's operations do, as a dictionary (README.md, "Dumps"); with `path`, write it to that
+    file, too, as JSON. May be called at any time and from any thread, also while other threads wait."""
+    text = _C.dump_text(reason)
+    if path is not None:
+        with open(path, "w") as file:
+            file.write(text)
+    return json.loads(text)
 
 
 register()

@@ -3,16 +3,25 @@
  * functions are those that they share: the numbers, the deadline, the coalescing. */
 #include "backend.h"
 
+#include "../core/dump.h"
+#include "../core/finisher.h"
 #include "tensors.h"
 
 namespace tryst_torch
 {
 
+static std::shared_ptr<const GroupName> group_name(const View &view,
+                                                   const std::string &name, int rank,
+                                                   int size)
+{
+    return std::make_shared<GroupName>(GroupName{name, rank, size, view.members()});
+}
+
 Backend::Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
-                 Milliseconds timeout)
+                 Milliseconds timeout, bool is_default)
     : c10d::Backend(rank, size), view_(std::move(view)),
-      open_(std::make_shared<OpenWorks>(view_)), name_(std::move(name)),
-      timeout_ms_(timeout.count())
+      open_(std::make_shared<OpenWorks>(view_, group_name(*view_, name, rank, size))),
+      name_(std::move(name)), is_default_(is_default), timeout_ms_(timeout.count())
 {
 }
 
@@ -45,6 +54,18 @@ static uint64_t deadline_of(Backend::Milliseconds timeout)
     return static_cast<uint64_t>(std::chrono::nanoseconds(timeout).count());
 }
 
+/* Return the time-out of a new operation that names none. */
+Backend::Milliseconds Backend::timeout() const
+{
+    return Milliseconds(timeout_ms_.load());
+}
+
+/* Return `timeout` with the extensions of addEphemeralTimeout. */
+static Backend::Milliseconds extended(Backend::Milliseconds timeout, OpenWorks &open)
+{
+    return timeout <= kNoTimeout ? timeout : timeout + open.extension().first;
+}
+
 Backend::WorkPtr Backend::launch(Call call, uint64_t number,
                                  const Operation::Submit &submit,
                                  const tryst_op_params &params)
@@ -66,7 +87,9 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
     uint64_t number = ++number_;
     std::string coll = ranks->coll_name(call.what);
     if (call.timeout == c10d::kUnsetTimeout)
-        call.timeout = Milliseconds(timeout_ms_.load());
+        call.timeout = timeout();
+    call.timeout = extended(call.timeout, *open_);
+    call.name = coll;
     call.what += " " + std::to_string(number) + " of process group " + name_;
     tryst_op_params params = ranks->params(deadline_of(call.timeout));
     params.factor = factor;
@@ -82,7 +105,8 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
 Backend::WorkPtr Backend::message(Call call, const Operation::Submit &submit)
 {
     if (call.timeout == Milliseconds(0))
-        call.timeout = Milliseconds(timeout_ms_.load());
+        call.timeout = timeout();
+    call.timeout = extended(call.timeout, *open_);
     call.what += " of process group " + name_;
     tryst_op_params params = view()->params(deadline_of(call.timeout));
     params.subgroup = nullptr;
@@ -564,7 +588,8 @@ Backend::WorkPtr Backend::send_one(at::Tensor &tensor, int dst, int tag,
                  {input},
                  {},
                  {},
-                 timeout};
+                 timeout,
+                 dst};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_send_key(ranks->step(), key.get(), &in, params, op_p);
     });
@@ -588,7 +613,8 @@ Backend::WorkPtr Backend::recv_one(at::Tensor &tensor, int src, int tag,
                  {output.place},
                  {output.tensor},
                  settle_of(output),
-                 timeout};
+                 timeout,
+                 src};
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_recv_key(ranks->step(), key.get(), &out, params, op_p);
     });
@@ -632,6 +658,7 @@ void Backend::abort()
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = "was aborted";
     }
+    finisher_run([open = open_] { open->abort_hooks_run(); });
     open_->cancel();
 }
 

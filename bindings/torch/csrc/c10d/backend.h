@@ -25,8 +25,9 @@ class Backend : public c10d::Backend
     using Tensors = std::vector<at::Tensor>;
     using Milliseconds = std::chrono::milliseconds;
 
+    /** `is_default`: the process group has all ranks of the job. */
     Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
-            Milliseconds timeout);
+            Milliseconds timeout, bool is_default);
     ~Backend() override;
 
     const std::string getBackendName() const override
@@ -86,6 +87,45 @@ class Backend : public c10d::Backend
     /** Release the ranks: the last process group that does so leaves the job. */
     void shutdown();
 
+#ifdef C10D_BACKEND_HAS_HOOKS /* PyTorch 2.15: extras.cc */
+    bool supportsSplitting() const override;
+    c10::intrusive_ptr<c10d::Backend> split(
+        const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
+        const c10::intrusive_ptr<Options> &opts) override;
+    c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
+                                            const c10::intrusive_ptr<Options> &opts,
+                                            const int &rank, const int &size) override;
+    bool supportsShrinking() const override;
+    c10::intrusive_ptr<c10d::Backend> shrink(
+        const std::vector<int64_t> &ranks_to_exclude, int flags,
+        const c10::intrusive_ptr<Options> &opts) override;
+    void addEphemeralTimeout(const Milliseconds &timeout) override;
+
+    bool supportsAbortHooks() const override;
+    void registerAbortHook(int64_t id, c10d::AbortHook hook) override;
+    void unregisterAbortHook(int64_t id) override;
+    bool supportsCompletionHooks() const override;
+    void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override;
+    void unregisterCompletionHook(int64_t id) override;
+    void enableCollectivesTiming() override;
+    c10d::ErrorType getError() override;
+
+    bool supportsTensorAlloc(c10::DeviceIndex device) override;
+    at::Tensor allocateTensor(long count, at::TensorOptions options) override;
+    std::unordered_map<std::string, uint64_t> getMemoryStats() override;
+
+    /* Refused, each with its reason: */
+    std::shared_ptr<c10::Allocator> getMemAllocator() override;
+    c10d::ReconfigureHandle get_reconfigure_handle() const override;
+    WorkPtr reconfigure(const c10d::ReconfigureOptions &opts) override;
+    c10::intrusive_ptr<c10d::Window> new_window(
+        const std::optional<at::Tensor> &tensor) override;
+    void suspend() override;
+    void resume() override;
+    void startTimeEstimate() override;
+    float endTimeEstimate() override;
+#endif
+
   private:
     /** Call one of the library's collectives: its step, its name, its parameters. */
     using Collective =
@@ -94,6 +134,7 @@ class Backend : public c10d::Backend
 
     WorkPtr collective(Call call, const Collective &submit, double factor = 0);
     WorkPtr message(Call call, const Operation::Submit &submit);
+    Milliseconds timeout() const;
     WorkPtr launch(Call call, uint64_t number, const Operation::Submit &submit,
                    const tryst_op_params &params);
     WorkPtr reduce_one(Call call, at::Tensor &tensor, const c10d::ReduceOp &op, int root);
@@ -118,9 +159,16 @@ class Backend : public c10d::Backend
     std::vector<WorkPtr> coalesced_;
     std::shared_ptr<OpenWorks> open_;
     std::string name_;
+    bool is_default_;
     std::atomic<Milliseconds::rep> timeout_ms_;
-    std::atomic<uint64_t> number_{0}; /* of the newest collective */
+    std::atomic<uint64_t> number_{0};   /* of the newest collective */
+    std::atomic<uint64_t> children_{0}; /* process groups made from this one */
 };
+
+/** The view of the default process group, of which the others are parts; empty where the
+ *  job's default process group has another backend. Thread: any. */
+std::shared_ptr<View> default_view_get();
+void default_view_set(const std::shared_ptr<View> &view);
 
 } // namespace tryst_torch
 

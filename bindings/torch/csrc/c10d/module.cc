@@ -7,6 +7,7 @@
  * nccl), each process group with this one opens a World for its ranks. */
 #include "backend.h"
 
+#include "../core/dump.h"
 #include "../core/finisher.h"
 #include "../core/urgency.h"
 #include "gather.h"
@@ -21,9 +22,20 @@
 namespace tryst_torch
 {
 
-/* The World of the job, as long as a process group uses it. */
-static std::mutex job_mutex;
-static std::weak_ptr<World> job;
+static std::mutex job_mutex; /* guards job */
+static std::weak_ptr<View> job;
+
+std::shared_ptr<View> default_view_get()
+{
+    std::lock_guard<std::mutex> lock(job_mutex);
+    return job.lock();
+}
+
+void default_view_set(const std::shared_ptr<View> &view)
+{
+    std::lock_guard<std::mutex> lock(job_mutex);
+    job = view;
+}
 
 static std::shared_ptr<World> world_open(c10::intrusive_ptr<c10d::Store> store, int rank,
                                          int size, std::chrono::milliseconds timeout)
@@ -38,20 +50,17 @@ static c10::intrusive_ptr<c10d::Backend> backend_open(
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string name,
     std::vector<int32_t> ranks, std::chrono::milliseconds timeout)
 {
-    std::shared_ptr<World> world;
-    if (!ranks.empty()) {
-        std::lock_guard<std::mutex> lock(job_mutex);
-        world = job.lock();
-    }
-    if (!world) {
-        world = world_open(store, rank, size, timeout);
-        std::lock_guard<std::mutex> lock(job_mutex);
-        if (ranks.empty())
-            job = world;
-        ranks.clear();
-    }
-    auto view = std::make_shared<View>(world, name, ranks);
-    return c10::make_intrusive<Backend>(view, name, rank, size, timeout);
+    bool is_default = ranks.empty();
+    std::shared_ptr<View> parent = is_default ? nullptr : default_view_get();
+    dump_rank_set(is_default ? rank : ranks[rank]);
+    std::shared_ptr<View> view;
+    if (parent)
+        view = parent->child(name, ranks);
+    else
+        view = std::make_shared<View>(world_open(store, rank, size, timeout), name);
+    if (is_default)
+        default_view_set(view);
+    return c10::make_intrusive<Backend>(view, name, rank, size, timeout, is_default);
 }
 
 } // namespace tryst_torch
@@ -64,6 +73,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
     m.def("priority_set", tryst_torch::urgency_set);
     m.def("finisher_stop", tryst_torch::finisher_stop,
           py::call_guard<py::gil_scoped_release>());
+    m.def("dump_text", tryst_torch::dump_text, py::call_guard<py::gil_scoped_release>());
     m.def("library_version", tryst_version_string);
     m.attr("headers_version") =
         TRYST_TORCH_TEXT(TRYST_VERSION_MAJOR) "." TRYST_TORCH_TEXT(

@@ -6,10 +6,12 @@
  * by a getFuture that comes after the end; future_mutex_ decides between the two. */
 #include "work.h"
 
+#include "../core/dump.h"
 #include "../core/finisher.h"
 #include "../core/world.h"
 
 #include <c10/util/Exception.h>
+#include <cstring>
 
 namespace tryst_torch
 {
@@ -18,7 +20,8 @@ namespace tryst_torch
  * takes milliseconds while they live. A wait gives up after this time. */
 static const std::chrono::milliseconds answer_time(5000);
 
-OpenWorks::OpenWorks(std::weak_ptr<View> view) : view_(std::move(view))
+OpenWorks::OpenWorks(std::weak_ptr<View> view, std::shared_ptr<const GroupName> group)
+    : view_(std::move(view)), group_(std::move(group))
 {
 }
 
@@ -39,6 +42,64 @@ void OpenWorks::cancel()
     std::lock_guard<std::mutex> lock(mutex_);
     for (Work *work : works_)
         work->cancel();
+}
+
+void OpenWorks::abort_hook_set(int64_t id, std::function<void()> hook)
+{
+    std::lock_guard<std::mutex> lock(hooks_mutex_);
+    if (hook)
+        abort_hooks_[id] = std::move(hook);
+    else
+        abort_hooks_.erase(id);
+}
+
+void OpenWorks::end_hook_set(int64_t id, std::function<void(uint64_t, float)> hook)
+{
+    std::lock_guard<std::mutex> lock(hooks_mutex_);
+    if (hook)
+        end_hooks_[id] = std::move(hook);
+    else
+        end_hooks_.erase(id);
+}
+
+/* Without the lock: such a hook may run Python, and register another one. */
+void OpenWorks::abort_hooks_run()
+{
+    std::map<int64_t, std::function<void()>> hooks;
+    {
+        std::lock_guard<std::mutex> lock(hooks_mutex_);
+        hooks = abort_hooks_;
+    }
+    for (auto &[id, hook] : hooks)
+        hook();
+}
+
+void OpenWorks::end_hooks_run(uint64_t key, float duration_ms)
+{
+    std::lock_guard<std::mutex> lock(hooks_mutex_);
+    for (auto &[id, hook] : end_hooks_)
+        hook(key, duration_ms);
+}
+
+void OpenWorks::extend(std::chrono::milliseconds time)
+{
+    std::lock_guard<std::mutex> lock(hooks_mutex_);
+    extensions_[++newest_extension_] = time;
+}
+
+std::pair<std::chrono::milliseconds, uint64_t> OpenWorks::extension()
+{
+    std::lock_guard<std::mutex> lock(hooks_mutex_);
+    std::chrono::milliseconds sum(0);
+    for (auto &[number, time] : extensions_)
+        sum += time;
+    return {sum, newest_extension_};
+}
+
+void OpenWorks::extension_end(uint64_t newest)
+{
+    std::lock_guard<std::mutex> lock(hooks_mutex_);
+    extensions_.erase(extensions_.begin(), extensions_.upper_bound(newest));
 }
 
 /* The finisher does it: this may be a callback, in which the last reference to the view,
@@ -63,39 +124,102 @@ Work::Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open
 {
 }
 
+/* Return the tensors that an operation reads; `call.inputs` has written ones, too. */
+static std::vector<at::Tensor> read_tensors(const Call &call)
+{
+    const std::vector<at::Tensor> &all = call.inputs;
+    if (call.type == c10d::OpType::RECV || all.empty())
+        return {};
+    if (call.type == c10d::OpType::SCATTER)
+        return {all.begin() + 1, all.end()};
+    return {all[0]};
+}
+
+static std::vector<Shape> shapes_of(const std::vector<at::Tensor> &tensors)
+{
+    std::vector<Shape> shapes;
+    for (const at::Tensor &tensor : tensors)
+        shapes.push_back({c10::toString(tensor.scalar_type()), tensor.sizes().vec()});
+    return shapes;
+}
+
+Record Work::record(const tryst_op_params &params) const
+{
+    bool is_message =
+        call_.type == c10d::OpType::SEND || call_.type == c10d::OpType::RECV;
+    Record record;
+    record.group = open_->group();
+    record.kind = call_.title + strlen("tryst:");
+    record.number = is_message ? 0 : number_;
+    record.name = call_.name;
+    record.peer = call_.peer;
+    record.inputs = shapes_of(read_tensors(call_));
+    record.outputs = shapes_of(call_.outputs);
+    if (params.flags & TRYST_OP_PRIORITY)
+        record.priority = params.priority;
+    record.timeout_ms = static_cast<uint64_t>(call_.timeout.count());
+    return record;
+}
+
 void Work::start(const Operation::Submit &submit, const tryst_op_params &params)
 {
     c10::intrusive_ptr<Work> self =
         c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+    extension_ = open_->extension().second;
+    log_id_ = log_begin(record(params));
+    begun_ = std::chrono::steady_clock::now();
     open_->add(this);
     try {
         operation_.start(submit, params, call_.what, [self] { self->ended(); });
     } catch (...) {
         open_->remove(this);
+        log_remove(log_id_);
         throw;
     }
 }
 
 void Work::cancel()
 {
+    is_cancelled_ = true;
     operation_.cancel();
+}
+
+/* True for failures that end a job, unless the program deals with them. */
+static bool is_grave(tryst_status status)
+{
+    return status == TRYST_E_DEADLINE || status == TRYST_E_ABORTED || is_loss(status);
+}
+
+/* True for a deadline, and for a cancel by another rank: a wait timed out there. */
+bool Work::is_timeout() const
+{
+    tryst_status status = operation_.status();
+    return status == TRYST_E_DEADLINE || (status == TRYST_E_CANCELED && !is_cancelled_);
 }
 
 /* The library is done with the tensors. Runs in the thread that makes progress. */
 void Work::ended()
 {
+    tryst_status status = operation_.status();
+    std::chrono::duration<float, std::milli> duration =
+        std::chrono::steady_clock::now() - begun_;
+    duration_ms_ = duration.count();
     open_->remove(this);
-    if (is_loss(operation_.status()))
-        open_->rank_lost(operation_.status(), operation_.reason());
-    error_ = error();
+    open_->extension_end(extension_);
+    log_end(log_id_, status, operation_.reason());
+    if (is_loss(status))
+        open_->rank_lost(status, operation_.reason());
+    error_ = error("");
     bool is_short;
     {
         std::lock_guard<std::mutex> lock(future_mutex_);
-        is_short = !future_ && !call_.settle;
+        is_short = !future_ && !call_.settle && !is_grave(status) && !is_timeout();
         finished_ = is_short;
     }
     if (is_short) {
         finish(error_);
+        if (!error_)
+            open_->end_hooks_run(log_id_, duration_ms_);
         return;
     }
     c10::intrusive_ptr<Work> self =
@@ -103,9 +227,22 @@ void Work::ended()
     finisher_run([self] { self->settle_and_finish(); });
 }
 
+/* After a time-out or the loss of a rank, write the dump, so that the error can name it,
+ * and start the hooks. PyTorch's own hook takes seconds. Runs in a finisher thread. */
+void Work::failed()
+{
+    if (is_grave(operation_.status()))
+        open_->failure_set(operation_.status());
+    if (is_timeout())
+        error_ = error(dump_at_timeout(call_.what + ": " + operation_.reason()));
+    finisher_run([open = open_] { open->abort_hooks_run(); });
+}
+
 /* The same with copies and a future. Runs in the finisher thread. */
 void Work::settle_and_finish()
 {
+    if (is_grave(operation_.status()) || is_timeout())
+        failed();
     if (call_.settle && !error_) {
         try {
             call_.settle();
@@ -115,6 +252,8 @@ void Work::settle_and_finish()
     }
     call_.settle = nullptr;
     finish(error_);
+    if (!error_)
+        open_->end_hooks_run(log_id_, duration_ms_);
     c10::intrusive_ptr<c10::ivalue::Future> future;
     {
         std::lock_guard<std::mutex> lock(future_mutex_);
@@ -151,20 +290,28 @@ static std::string limit_text(tryst_status status, std::chrono::milliseconds tim
                                       : "";
 }
 
-std::exception_ptr Work::error() const
+/* Return the error of a failed operation, with `more` at its end. */
+std::exception_ptr Work::error(const std::string &more) const
 {
     if (!operation_.status())
         return nullptr;
     return backend_error(call_.what + " failed on rank " + std::to_string(rank_) +
                          limit_text(operation_.status(), call_.timeout) + ": " +
-                         operation_.reason());
+                         operation_.reason() + more);
 }
 
 bool Work::isCompleted()
 {
     if (!c10d::Work::isCompleted())
         operation_.wait(0); /* makes progress where no thread does */
-    return c10d::Work::isCompleted();
+    c10::intrusive_ptr<c10::ivalue::Future> future = future_get();
+    return c10d::Work::isCompleted() && (!future || future->completed());
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::future_get()
+{
+    std::lock_guard<std::mutex> lock(future_mutex_);
+    return future_;
 }
 
 /* Wait for the library's part: `timeout`, or the deadline of the operation. */
@@ -183,7 +330,11 @@ bool Work::wait(std::chrono::milliseconds timeout)
 {
     tryst_status status = wait_for(timeout);
     bool passed = status == TRYST_E_TIMEOUT;
+    std::string dump; /* of the time before the cancel */
     if (passed && timeout > kNoTimeout) {
+        dump =
+            dump_at_timeout("a wait of " + milliseconds(timeout) + " for " + call_.what);
+        finisher_run([open = open_] { open->abort_hooks_run(); });
         cancel();
         status = wait_for(answer_time);
     }
@@ -197,10 +348,13 @@ bool Work::wait(std::chrono::milliseconds timeout)
         std::unique_lock<std::mutex> lock(mutex_);
         cv_.wait(lock, [this] { return completed_; });
     }
+    /* A future is complete after a wait; its functions may still run. */
+    if (c10::intrusive_ptr<c10::ivalue::Future> future = future_get())
+        future->wait();
     if (passed && exception_)
         std::rethrow_exception(backend_error(
             "a wait of " + milliseconds(timeout) + " for " + call_.what + " on rank " +
-            std::to_string(rank_) + " cancelled it: " + operation_.reason()));
+            std::to_string(rank_) + " cancelled it: " + operation_.reason() + dump));
     if (exception_)
         std::rethrow_exception(exception_);
     return true;
@@ -240,6 +394,21 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
 uint64_t Work::getSequencenumber() const
 {
     return number_;
+}
+
+std::chrono::milliseconds Work::getTimeout() const
+{
+    return call_.timeout;
+}
+
+float Work::getDuration() const
+{
+    return duration_ms_;
+}
+
+uint64_t Work::getCompletionKey() const
+{
+    return log_id_;
 }
 
 JoinedWork::JoinedWork(std::vector<c10::intrusive_ptr<c10d::Work>> works)

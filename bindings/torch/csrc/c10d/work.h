@@ -14,9 +14,12 @@
 #ifndef TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
 
+#include "../core/log.h"
 #include "../core/operation.h"
 #include "../core/view.h"
 
+#include <atomic>
+#include <map>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <unordered_set>
 
@@ -25,22 +28,62 @@ namespace tryst_torch
 
 class Work;
 
-/** The works of a process group that are under way, for abort. */
+/** What the works of a process group share: the set of those that are under way, for
+ *  abort, and what is called when one ends. Thread: any, all functions. */
 class OpenWorks
 {
   public:
-    explicit OpenWorks(std::weak_ptr<View> view);
+    OpenWorks(std::weak_ptr<View> view, std::shared_ptr<const GroupName> group);
     void add(Work *work);
     void remove(Work *work);
     void cancel();
+
+    const std::shared_ptr<const GroupName> &group() const
+    {
+        return group_;
+    }
+
+    /** Set the functions of c10d's hooks, by the caller's number; an empty function
+     *  removes. Those for an abort run after a time-out, the loss of a rank and an abort,
+     *  in a thread of their own, and errors do not wait for them. Those for an end run
+     *  after each success, and must not block. */
+    void abort_hook_set(int64_t id, std::function<void()> hook);
+    void end_hook_set(int64_t id, std::function<void(uint64_t, float)> hook);
+    void abort_hooks_run();
+    void end_hooks_run(uint64_t key, float duration_ms);
+
+    /** Lengthen the time-outs of later works, until the first of them ends. */
+    void extend(std::chrono::milliseconds time);
+    /** Return the sum of the extensions, and the newest one's number. */
+    std::pair<std::chrono::milliseconds, uint64_t> extension();
+    void extension_end(uint64_t newest);
+
+    /** Return the status of the newest failure that was a time-out or a loss; TRYST_OK:
+     *  none yet. */
+    tryst_status failure() const
+    {
+        return failure_;
+    }
+    void failure_set(tryst_status status)
+    {
+        failure_ = status;
+    }
+
     /** End the job's operations on all ranks: an operation failed for the loss of a rank.
      *  Returns at once; any thread. */
     void rank_lost(tryst_status status, const std::string &reason);
 
   private:
     std::weak_ptr<View> view_;
+    std::shared_ptr<const GroupName> group_;
+    std::atomic<tryst_status> failure_{TRYST_OK};
     std::mutex mutex_; /* guards works_ */
     std::unordered_set<Work *> works_;
+    std::mutex hooks_mutex_; /* guards the rest */
+    std::map<int64_t, std::function<void()>> abort_hooks_;
+    std::map<int64_t, std::function<void(uint64_t, float)>> end_hooks_;
+    std::map<uint64_t, std::chrono::milliseconds> extensions_;
+    uint64_t newest_extension_ = 0;
 };
 
 /** An operation for a Work. */
@@ -52,6 +95,8 @@ struct Call {
     std::vector<at::Tensor> outputs; /* the result of the future */
     std::function<void()> settle;    /* copies results; may be empty */
     std::chrono::milliseconds timeout;
+    int peer = -1;         /* of a message */
+    std::string name = {}; /* the library's name of a collective */
 };
 
 class Work : public c10d::Work
@@ -72,22 +117,36 @@ class Work : public c10d::Work
     void abort() override;
     std::vector<at::Tensor> result() override;
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
-    uint64_t getSequencenumber() const; /* not in every c10d of 2.x */
+    /* Not in every c10d of 2.x: */
+    uint64_t getSequencenumber() const;
+    std::chrono::milliseconds getTimeout() const;
+    /** Return the time from submission to end, in milliseconds; 0 before the end. */
+    float getDuration() const;
+    /** Return a number that no other Work of the process has. */
+    uint64_t getCompletionKey() const;
 
   private:
     void ended();
     void settle_and_finish();
-    void finish_as(std::exception_ptr error);
     void future_mark();
-    std::exception_ptr error() const;
+    c10::intrusive_ptr<c10::ivalue::Future> future_get();
+    Record record(const tryst_op_params &params) const;
+    void failed();
+    bool is_timeout() const;
+    std::exception_ptr error(const std::string &more) const;
     tryst_status wait_for(std::chrono::milliseconds timeout);
 
     Call call_;
     uint64_t number_;
+    uint64_t log_id_ = 0;
+    uint64_t extension_ = 0; /* newest at the submission */
+    std::chrono::steady_clock::time_point begun_;
+    std::atomic<float> duration_ms_{0};
     std::shared_ptr<OpenWorks> open_;
     std::mutex future_mutex_; /* guards future_ and finished_ */
     c10::intrusive_ptr<c10::ivalue::Future> future_;
     bool finished_ = false;
+    std::atomic<bool> is_cancelled_{false};
     std::exception_ptr error_; /* written before finished_ */
     Operation operation_;
 };

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread for the process and a queue. Both are never destroyed: at the end of the
- * process a task may wait for Python's lock, which is then never given. */
+/* Threads and a queue. A task may wait for a later task (a function of a future that
+ * waits for another future), so one thread more than those in tasks is always there: it
+ * takes a task if no other thread has taken one for `patience`. Threads that find no task
+ * for a while end, down to one. Nothing is ever destroyed: at the end of the process a
+ * task may wait for Python's lock, which is then never given. */
 #include "finisher.h"
 
 #include <chrono>
@@ -16,57 +19,95 @@ namespace tryst_torch
 namespace
 {
 
+using Clock = std::chrono::steady_clock;
+
+/* Short beside what a blocked task costs, long beside the wake-up of a thread. */
+const std::chrono::milliseconds patience(1);
+const std::chrono::seconds idle_time(1);
+
 class Finisher
 {
   public:
-    Finisher()
-    {
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        std::thread(&Finisher::work, this).detach();
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    }
-
     void run(std::function<void()> task)
     {
         std::lock_guard<std::mutex> lock(mutex_);
         tasks_.push_back(std::move(task));
+        if (!threads_count_)
+            start();
         more_.notify_one();
     }
 
     void stop()
     {
         std::unique_lock<std::mutex> lock(mutex_);
-        idle_.wait_for(lock, std::chrono::seconds(2),
-                       [this] { return is_idle_ && tasks_.empty(); });
+        idle_.wait_for(lock, std::chrono::seconds(10),
+                       [this] { return !busy_count_ && tasks_.empty(); });
         is_stopped_ = true;
     }
 
   private:
+    /* With the lock held. */
+    void start()
+    {
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        std::thread(&Finisher::work, this).detach();
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        threads_count_++;
+    }
+
+    /* Wait for a task that this thread may take. False: the thread ends. */
+    bool wait(std::unique_lock<std::mutex> &lock)
+    {
+        for (;;) {
+            if (is_stopped_ || tasks_.empty()) {
+                bool is_long = more_.wait_for(lock, idle_time) == std::cv_status::timeout;
+                if (is_long && tasks_.empty() && threads_count_ - busy_count_ > 1)
+                    return false;
+            } else if (busy_count_ && Clock::now() < taken_ + patience) {
+                more_.wait_until(lock, taken_ + patience);
+            } else {
+                return true;
+            }
+        }
+    }
+
+    /* Return the next task; none: the thread ends. */
     std::function<void()> next()
     {
         std::unique_lock<std::mutex> lock(mutex_);
-        is_idle_ = true;
-        idle_.notify_all();
-        more_.wait(lock, [this] { return !is_stopped_ && !tasks_.empty(); });
-        is_idle_ = false;
+        if (!wait(lock)) {
+            threads_count_--;
+            return nullptr;
+        }
         std::function<void()> task = std::move(tasks_.front());
         tasks_.pop_front();
+        taken_ = Clock::now();
+        busy_count_++;
+        if (busy_count_ == threads_count_)
+            start();
         return task;
     }
 
     void work()
     {
-        for (;;)
-            next()();
+        while (std::function<void()> task = next()) {
+            task();
+            task = nullptr; /* its captures end before the thread counts as idle */
+            std::lock_guard<std::mutex> lock(mutex_);
+            busy_count_--;
+            idle_.notify_all();
+        }
     }
 
-    std::mutex mutex_;
+    std::mutex mutex_; /* guards the rest */
     std::condition_variable more_;
     std::condition_variable idle_;
-    bool is_idle_ = false;
+    size_t threads_count_ = 0;
+    size_t busy_count_ = 0;   /* threads in tasks */
     bool is_stopped_ = false; /* tasks stay in the queue: to destroy them needs Python */
+    Clock::time_point taken_; /* when a thread last took a task */
     std::deque<std::function<void()>> tasks_;
 };
 

@@ -37,16 +37,21 @@ static std::string plain(const std::string &name)
     return text == name ? text : text + "#" + std::to_string(hash(name));
 }
 
-View::View(std::shared_ptr<World> world, std::string name, std::vector<int32_t> members)
-    : world_(std::move(world)), name_(plain(name))
+View::View(std::shared_ptr<World> world, const std::string &name)
+    : world_(std::move(world)), name_(plain(name)), step_(world_->step_open())
 {
-    if (members.empty())
-        return;
+}
+
+View::View(std::shared_ptr<World> world, const std::string &name,
+           std::vector<int32_t> members, tryst_step *step)
+    : world_(std::move(world)), name_(plain(name)), members_(std::move(members)),
+      step_(step)
+{
     tryst_subgroup_params params = {};
     params.struct_size = sizeof params;
     params.epoch = hash(name);
-    params.count = static_cast<uint32_t>(members.size());
-    params.members = members.data();
+    params.count = static_cast<uint32_t>(members_.size());
+    params.members = members_.data();
     check(tryst_subgroup_open(world_->group(), &params, &subgroup_),
           "open process group " + name);
 }
@@ -54,6 +59,27 @@ View::View(std::shared_ptr<World> world, std::string name, std::vector<int32_t> 
 View::~View()
 {
     tryst_subgroup_close(subgroup_);
+}
+
+std::shared_ptr<View> View::child(const std::string &name,
+                                  const std::vector<int32_t> &ranks) const
+{
+    return std::shared_ptr<View>(new View(world_, name, world_ranks(ranks), step_));
+}
+
+std::shared_ptr<View> View::successor(const std::string &name,
+                                      const std::vector<int32_t> &ranks) const
+{
+    return std::shared_ptr<View>(
+        new View(world_, name, world_ranks(ranks), world_->step_open()));
+}
+
+std::vector<int32_t> View::world_ranks(const std::vector<int32_t> &ranks) const
+{
+    std::vector<int32_t> members;
+    for (int32_t rank : ranks)
+        members.push_back(world_rank(rank));
+    return members;
 }
 
 int View::world_rank(int rank) const
@@ -86,7 +112,7 @@ std::string View::coll_name(const std::string &kind) const
 
 void View::abort_job(tryst_status status, const std::string &reason) const
 {
-    tryst_step_abort(world_->step(), status, reason.c_str());
+    tryst_step_abort(step_, status, reason.c_str());
 }
 
 View::Key View::key(int src_rank, int dst_rank, int tag)
@@ -96,14 +122,20 @@ View::Key View::key(int src_rank, int dst_rank, int tag)
     auto known = keys_.find(place);
     if (known != keys_.end())
         return known->second;
+    Key key = key_make(src_rank, dst_rank,
+                       "message of " + name_ + ", tag " + std::to_string(tag));
+    if (keys_.size() >= keys_max)
+        keys_.clear();
+    return keys_[place] = key;
+}
+
+View::Key View::key_make(int src_rank, int dst_rank, const std::string &edge) const
+{
     tryst_key *key;
-    std::string edge = "message of " + name_ + ", tag " + std::to_string(tag);
     check(tryst_key_make(world_->group(), world_rank(src_rank), world_rank(dst_rank),
                          edge.c_str(), 0, &key),
           "make a key");
-    if (keys_.size() >= keys_max)
-        keys_.clear();
-    return keys_[place] = Key(key, tryst_key_release);
+    return Key(key, tryst_key_release);
 }
 
 } // namespace tryst_torch

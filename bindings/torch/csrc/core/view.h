@@ -29,18 +29,39 @@ namespace tryst_torch
 class View
 {
   public:
-    /** View the ranks `members` of `world`, this one among them, in their order; empty:
-     *  all. `name` is the same on all members, and differs from other views' names.
-     *  Throws Refusal. */
-    View(std::shared_ptr<World> world, std::string name, std::vector<int32_t> members);
+    /** View all ranks of `world`, in a step of its own. `name` is the same on all of
+     *  them, and differs from other views' names. Throws Refusal. */
+    View(std::shared_ptr<World> world, const std::string &name);
     ~View();
+
+    /** View some ranks of this view, this rank among them, in their order, in the same
+     *  step. `name` as above. Sends nothing. Throws Refusal. */
+    std::shared_ptr<View> child(const std::string &name,
+                                const std::vector<int32_t> &ranks) const;
+    /** View them in a step of their own: this view's may have been aborted. All of them
+     *  call this, and equally often. Throws Refusal. */
+    std::shared_ptr<View> successor(const std::string &name,
+                                    const std::vector<int32_t> &ranks) const;
 
     View(const View &) = delete;
     View &operator=(const View &) = delete;
 
     tryst_step *step() const
     {
-        return world_->step();
+        return step_;
+    }
+    const std::string &name() const
+    {
+        return name_;
+    }
+    const std::shared_ptr<Context> &context() const
+    {
+        return world_->context();
+    }
+    /** Return the ranks of the World, by rank of the view; empty: all. */
+    const std::vector<int32_t> &members() const
+    {
+        return members_;
     }
 
     /** Return the rank in the World of member `rank`. Throws Refusal. */
@@ -63,8 +84,15 @@ class View
     Key key(int src_rank, int dst_rank, int tag);
 
   private:
+    View(std::shared_ptr<World> world, const std::string &name,
+         std::vector<int32_t> members, tryst_step *step);
+    std::vector<int32_t> world_ranks(const std::vector<int32_t> &ranks) const;
+    Key key_make(int src_rank, int dst_rank, const std::string &edge) const;
+
     std::shared_ptr<World> world_;
     std::string name_;
+    std::vector<int32_t> members_;
+    tryst_step *step_;
     tryst_subgroup *subgroup_ = nullptr;
     std::mutex keys_mutex_; /* guards keys_ */
     std::map<std::tuple<int, int, int>, Key> keys_;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of a job: opened in the order context, group, step, and closed in reverse.
+/* The ranks of a job: opened in the order context, group, steps, and closed in reverse.
  *
  * The library's progress thread is started unless the environment forbids it: gradients
  * are sent while the backward pass computes, and ranks of one host move each other's
@@ -21,11 +21,10 @@ void check(tryst_status status, const std::string &what)
 }
 
 World::World(int rank, int size, uint64_t timeout_ns, const Gather &gather)
+    : context_(std::make_shared<Context>())
 {
     try {
-        open_context();
         open_group(rank, size, timeout_ns, gather);
-        check(tryst_step_open(group_, 1, &step_), "open the step of the process groups");
     } catch (...) {
         close();
         throw;
@@ -37,7 +36,7 @@ World::~World()
     close();
 }
 
-void World::open_context()
+Context::Context()
 {
     tryst_config *config;
     check(tryst_config_open(&config), "read the settings");
@@ -53,6 +52,11 @@ void World::open_context()
         status = tryst_open(&params, &ctx_);
     tryst_config_close(config);
     check(status, "open a context");
+}
+
+Context::~Context()
+{
+    tryst_close(ctx_);
 }
 
 /* The caller's all-gather, and the text of its exception, which must not pass through the
@@ -84,18 +88,27 @@ void World::open_group(int rank, int size, uint64_t timeout_ns, const Gather &ga
     params.rank = rank;
     params.size = size;
     params.timeout_ns = timeout_ns;
-    tryst_status status = tryst_group_open(ctx_, &params, &group_);
+    tryst_status status = tryst_group_open(context_->get(), &params, &group_);
     if (status && !call.reason.empty())
         throw Refusal("cannot bring the ranks together: " + call.reason);
     check(status, "bring the ranks together");
 }
 
+tryst_step *World::step_open()
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    tryst_step *step;
+    check(tryst_step_open(group_, steps_.size() + 1, &step),
+          "open a step of the process groups");
+    steps_.push_back(step);
+    return step;
+}
+
 void World::close()
 {
-    if (step_)
-        tryst_step_close(step_, nullptr);
+    for (tryst_step *step : steps_)
+        tryst_step_close(step, nullptr);
     tryst_group_close(group_);
-    tryst_close(ctx_);
 }
 
 } // namespace tryst_torch

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file world.h
- *  The ranks of a job, as all process groups share them: one context, one group, one
- *  step.
+ *  The ranks of a job, as all process groups share them: one context, one group, and
+ *  steps, nearly always one.
  *
  *  The process group that a program opens first opens a World; the others are views of it
- *  (view.h), which send nothing when they open. The step stays open until the World ends:
- *  keys and names are distinct for each process group, so none of them ever repeats.
+ *  (view.h), which send nothing when they open. A step stays open until the World ends:
+ *  keys and names are distinct for each process group, so none of them ever repeats. The
+ *  loss of a rank ends its step, and the ranks that are left go on in the next one.
  *
  *  Nothing in this folder includes a header of PyTorch.
  */
@@ -16,9 +17,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <tryst/tryst.h>
+#include <vector>
 
 namespace tryst_torch
 {
@@ -33,6 +36,27 @@ class Refusal : public std::runtime_error
 /** Throw a Refusal "cannot <what>: <the library's reason>", unless `status` is
  *  TRYST_OK. */
 void check(tryst_status status, const std::string &what);
+
+/** A context of the library. Memory of tensors belongs to it, so that a tensor may
+ *  outlive its World. */
+class Context
+{
+  public:
+    /** Open a context with the settings of the environment. Throws Refusal. */
+    Context();
+    ~Context();
+
+    Context(const Context &) = delete;
+    Context &operator=(const Context &) = delete;
+
+    tryst_ctx *get() const
+    {
+        return ctx_;
+    }
+
+  private:
+    tryst_ctx *ctx_ = nullptr;
+};
 
 class World
 {
@@ -57,19 +81,23 @@ class World
     {
         return group_;
     }
-    tryst_step *step() const
+    const std::shared_ptr<Context> &context() const
     {
-        return step_;
+        return context_;
     }
 
+    /** Open the next step, which lives as long as the World. The ranks that will use it
+     *  call this equally often. Throws Refusal. */
+    tryst_step *step_open();
+
   private:
-    void open_context();
     void open_group(int rank, int size, uint64_t timeout_ns, const Gather &gather);
     void close();
 
-    tryst_ctx *ctx_ = nullptr;
+    std::shared_ptr<Context> context_;
     tryst_group *group_ = nullptr;
-    tryst_step *step_ = nullptr;
+    std::mutex mutex_; /* guards steps_ */
+    std::vector<tryst_step *> steps_;
 };
 
 } // namespace tryst_torch
