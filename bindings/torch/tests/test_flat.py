@@ -7,13 +7,13 @@ Measured in each rank, before and after each part:
 - heap: the bytes that malloc has given out, exact, and so free of the kernel's and the allocator's delays;
 - file descriptors and threads.
 
-What remains of a destroyed process group is bounded, but is not zero: torch.distributed and its store keep some of it
-(compare the part over gloo), and the library keeps the next number of each name of a collective and of a message until the
-job ends, since its one step is open until then (core/world.h). GROUP_BYTES is the limit.
+What remains of a destroyed process group is bounded, but is not zero. torch.distributed and its store keep some of it
+(compare the part over gloo). The library keeps the next number of each name of a collective and of a message until
+the job ends, since its one step is open until then (core/world.h). GROUP_BYTES is the limit.
 
-The parts: process groups that are made, used once and destroyed; the same over gloo, since torch.distributed itself keeps
-something of each process group; process groups that are all kept until the end of the part; steps, each of three
-all-reduces and a message to and from a neighbour. Each part warms up before the first measurement.
+The parts: process groups that are made, used once and destroyed; the same over gloo, to compare; process groups that
+are all kept until the end of the part; steps, each of three all-reduces and a message to and from a neighbour. Each
+part warms up before the first measurement.
 
 Without an option a short form runs; `--whole` runs 1,000 process groups and 100,000 steps.
 """
@@ -35,8 +35,8 @@ GROUPS, KEPT, STEPS = (1000, 1000, 100000) if WHOLE else (200, 100, 3000)
 GROUPS_GLOO = 200 if WHOLE else 20
 WARM_GROUPS, WARM_STEPS = 150, 4000  # after these, tables and pools have their size
 KIB = 1024
-# Measured with 1,000 process groups: 3.4 KiB (2 ranks) to 4.3 KiB (4 ranks) for each that was destroyed, over gloo 3.2 to
-# 4.1 KiB; 10 KiB for each that exists.
+# Measured with 1,000 process groups: 3.4 KiB (2 ranks) to 4.3 KiB (4 ranks) for each that was destroyed, over gloo 3.2
+# to 4.1 KiB; 10 KiB for each that exists.
 GROUP_BYTES, KEPT_BYTES = 4.75 * KIB, 12 * KIB
 SLACK_BYTES = 256 * KIB  # tables that grow by doubling, Python's caches
 
@@ -73,10 +73,9 @@ class Growth:
 
     def __init__(self, part, unit, count, before, after):
         self.rss, self.heap = after.rss - before.rss, after.heap - before.heap
-        self.heap_each = self.heap / count
         self.descriptors, self.threads = after.descriptors - before.descriptors, after.threads - before.threads
-        print(f"rank {dist.get_rank()}: {part}: {count} {unit}s: RSS {before.rss // KIB} -> {after.rss // KIB} KiB, heap "
-              f"{before.heap // KIB} -> {after.heap // KIB} KiB ({self.heap_each:.1f} bytes for each {unit}), "
+        print(f"rank {dist.get_rank()}: {part}: {count} {unit}s: RSS {before.rss // KIB} -> {after.rss // KIB} KiB, "
+              f"heap {before.heap // KIB} -> {after.heap // KIB} KiB ({self.heap / count:.1f} bytes for each {unit}), "
               f"descriptors {before.descriptors} -> {after.descriptors}, threads {before.threads} -> {after.threads}",
               flush=True)
         self.part = part

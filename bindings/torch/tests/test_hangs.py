@@ -76,7 +76,7 @@ def test_stopped_rank():
         total = sum(range(size))
         check(bool((received == previous).all()), f"round {round}: a message while a rank was stopped")
         for value, tensor in enumerate(reduced):
-            check(bool((tensor == total + size * value).all()), f"round {round}: an all-reduce while a rank was stopped")
+            check(bool((tensor == total + size * value).all()), f"round {round}: an all-reduce, a rank stopped")
 
 
 def stopped_wait(process):

@@ -2,13 +2,12 @@
 """Random programs: calls of torch.distributed in random kinds, sizes, groups, threads, priorities and delays.
 
 A seed gives one program. Each rank makes the whole program from the seed, runs its part of it, and checks each result
-against values that are computed from the seed alone; so both ends of each operation are checked. Rules that keep a
-program right: a process group's collectives of one kind, and the messages of one pair and tag in one group, are submitted
-in the order of the program (all ranks agree on it), because one thread of each rank submits them; everything else may
-cross. So each pair of a group and a kind, and each group's messages, belong to one thread by its hash.
+against values that are computed from the seed alone; so both ends of each operation are checked. What the backend asks
+of a program: the collectives of one kind in one process group, and the messages of one pair and tag, are submitted in
+one order on all ranks. So one thread of each rank submits all of a kind and a group, and everything else may cross.
 
-usage: test_random.py RANKS [PROGRAMS [FIRST SEED]]; a failure prints the seed, and `test_random.py RANKS 1 SEED` repeats
-its program.
+usage: test_random.py RANKS [PROGRAMS [FIRST]]
+A failure prints the seed; `test_random.py RANKS 1 SEED` repeats its program.
 """
 
 import random
@@ -49,7 +48,8 @@ class Action:
         self.delays = [source.choice([0] * 8 + [0.001, 0.01, 0.05]) for _ in range(8)]
 
     def __repr__(self):
-        return f"{self.index}: {self.kind} of {self.count} {self.dtype}, group {self.group} {self.members}, root {self.root}"
+        return (f"{self.index}: {self.kind} of {self.count} {self.dtype}, group {self.group} {self.members}, "
+                f"root {self.root}")
 
     def thread(self, threads):
         kind = "message" if self.kind in ("message", "batch") else self.kind
