@@ -56,14 +56,18 @@ def must(*command, **environment):
     return output
 
 
-def environment_make(folder):
-    """Make a virtual environment that sees this Python's packages behind its own; return its Python."""
+def folder_of(name):
+    """The folder from which this Python imports a package."""
+    return os.path.dirname(importlib.util.find_spec(name).origin)
+
+
+def environment_make(folder, given):
+    """Make a virtual environment that sees the packages beside `given`, behind its own; return its Python."""
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder + "/bin/python3"
     home = must(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     with open(home + "/given.pth", "w") as file:
-        for path in dict.fromkeys(os.path.dirname(os.path.dirname(importlib.util.find_spec(name).origin))
-                                  for name in GIVEN):
+        for path in dict.fromkeys(os.path.dirname(folder_of(name)) for name in given):
             file.write(path + "\n")
     return python
 
@@ -117,6 +121,21 @@ def check_import(python, pattern, **environment):
     check(status and re.search(pattern, last), f"an import without {pattern!r} in its last line:\n{output}")
 
 
+def check_isolated(python, source, folder):
+    """What pip fetches for a build, from which it hides the environment's packages: no torch where there is one."""
+    only = folder + "/only"
+    os.mkdir(only)
+    for name in ("setuptools", "_distutils_hack"):
+        os.symlink(folder_of(name), f"{only}/{name}")
+    script = (f"import sys; sys.path = [{source!r}, {only!r}, *(path for path in sys.path if path.endswith("
+              "('.zip', '/lib-dynload', f'/python3.{sys.version_info[1]}')))]; import build_backend; "
+              "print(build_backend.get_requires_for_build_wheel(), 'torch' in sys.modules)")
+    with_torch = must(python, "-c", script).strip()
+    check(with_torch == "[] False", f"requirements of a build where torch is: {with_torch}")
+    without = must(environment_make(folder + "/empty", []), "-c", script).strip()
+    check(without == "['torch>=2.0'] False", f"requirements of a build where no torch is: {without}")
+
+
 def sdist(python, source, folder, **environment):
     must(python, source + "/setup.py", "-q", "sdist", "--dist-dir", folder, **environment)
     return glob.glob(folder + "/*.tar.gz")[0]
@@ -159,6 +178,7 @@ def check_tree(python, build, source, folder):
     """A wheel against the build tree. This Python makes it, from what torch_build has compiled."""
     pip(sys.executable, "wheel", *OFFLINE, "--wheel-dir", folder, source, TRYST_BUILD=build)
     pip(python, "install", "--ignore-installed", *OFFLINE, *glob.glob(folder + "/*.whl"))
+    check_isolated(python, source, folder)
     check_metadata(python, version_of(HEADER))
     check_ranks(python, folder)
     run_path_break(folder + "/environment", build)
@@ -190,7 +210,7 @@ def main():
         sys.exit(77)
     os.environ.pop("TRYST_BUILD", None)
     with tempfile.TemporaryDirectory() as folder:
-        python = environment_make(folder + "/environment")
+        python = environment_make(folder + "/environment", GIVEN)
         {"tree": check_tree, "prefix": check_prefix}[sys.argv[3]](python, build, source, folder)
     print("passed")
 

@@ -68,9 +68,9 @@ class Backend : public c10d::Backend
                     const c10d::ScatterOptions &opts) override;
     WorkPtr barrier(const c10d::BarrierOptions &opts) override;
     /** A barrier that names the ranks that do not come: rank 0 waits for a message of
-     *  each rank, and answers. Blocks, at most for the timeout. Throws on rank 0 the first
-     *  rank that has not come, or with `wait_all` all of them; on the others, that rank 0
-     *  has not answered, or not all have come (monitor.cc). */
+     *  each rank, and answers. Blocks, at most for the timeout. Throws on rank 0 the
+     *  first rank that has not come, or with `wait_all` all of them; on the others, that
+     *  rank 0 has not answered, or not all have come (monitor.cc). */
     void monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all) override;
     WorkPtr send(Tensors &tensors, int dst, int tag) override;
     WorkPtr recv(Tensors &tensors, int src, int tag) override;

@@ -27,6 +27,7 @@ import time
 import types
 import unittest
 
+OLDEST = (2, 15)  # the tests of older versions have other names and decorators
 MODULE = "torch.testing._internal.distributed.distributed_test"
 SECONDS = 60
 
@@ -141,6 +142,13 @@ def choose(tests, patterns):
     return unittest.TestSuite(map(tests, names))
 
 
+def require_version():
+    import torch
+    if tuple(int(number) for number in torch.__version__.split(".")[:2]) < OLDEST:
+        print(f"skipped: PyTorch {torch.__version__} is older than {'.'.join(map(str, OLDEST))}, whose tests these are")
+        sys.exit(77)
+
+
 def options_parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("ranks", type=int)
@@ -154,6 +162,7 @@ def options_parse():
 
 def main():
     options = options_parse()
+    require_version()
     reasons = {}
     if options.backend == "tryst":
         import tryst_torch  # noqa: F401 (registers the backend)

@@ -38,6 +38,9 @@ def run(backend, ranks, folder, like="gloo", names=()):
     out = f"{folder}/{backend}.{ranks}.{like}.{len(names)}.json"
     command = [sys.executable, HERE + "/run.py", str(ranks), "--backend", backend, "--like", like, "--out", out, *names]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    if done.returncode == 77:
+        print(done.stdout)
+        sys.exit(77)
     if not os.path.exists(out):
         sys.exit(f"failed: {' '.join(command)}: status {done.returncode}\n{done.stdout}")
     lines = [line for line in done.stdout.splitlines() if line.startswith("failed")]
@@ -76,7 +79,8 @@ def grouped(rows, outcome):
     groups = collections.defaultdict(list)
     for row in rows:
         if row["outcome"] == outcome:
-            groups[row["reason"].splitlines()[-1 if outcome == "failed" else 0]].append(row["name"])
+            errors = [line for line in row["reason"].splitlines() if "Error: " in line]
+            groups[errors[-1] if outcome == "failed" and errors else row["reason"].splitlines()[0]].append(row["name"])
     return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
