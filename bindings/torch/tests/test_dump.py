@@ -125,6 +125,7 @@ def test_call():
         check(pending["peer"] == peer and pending["waits_for"] == [peer], f"{pending}")
         group = [group for group in document["process_groups"] if group["name"] == pending["process_group"]]
         check(group[0]["ranks"] == [0, size - 1] and group[0]["size"] == 2, f"{group}")
+        dist.barrier(group=ends)
         dist.isend(torch.ones(3), other, tag=1, group=ends).wait()
         work.wait()
         one(tryst_torch.dump(), kind="recv", state="completed", process_group=pending["process_group"])
