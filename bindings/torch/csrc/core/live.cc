@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the pages through /proc/self/fd, maps and copies them, record by record, as
- * tryst/live.h describes. The library in this process wrote them, so it has this layout. */
+ * tryst/live.h describes. The library in this process wrote them, so they have this
+ * layout. */
 #include "live.h"
 
 #include <algorithm>
