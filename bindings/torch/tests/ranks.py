@@ -94,6 +94,17 @@ def run(body, size=None):
     run_jobs(lambda: over("tryst", body), size)
 
 
+def run_tests(tests):
+    """Run the functions named test_… of `tests`, by name, on the ranks, with a barrier behind each; end the process."""
+    def body():
+        for name, test in sorted(tests.items()):
+            if name.startswith("test_"):
+                test()
+                dist.barrier()
+
+    run(body)
+
+
 def run_jobs(body, size=None):
     """Run `body` on the ranks without a process group, and end the process."""
     if "TEST_RANK" in os.environ:

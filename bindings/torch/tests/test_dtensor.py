@@ -115,6 +115,19 @@ class Layer(torch.nn.Module):
         return self.down(torch.relu(self.up(self.norm(x))))
 
 
+def train(model, optimizer, data, targets, name):
+    """Train STEPS steps; return the losses, which must fall."""
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(data), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    check(losses[-1] < losses[0], f"{name}: the losses do not fall: {losses}")
+    return losses
+
+
 def tensor_parallel(sequence):
     """A Megatron layer: columns, then rows; the norm on all ranks alike, or on parts of the sequence."""
     torch.manual_seed(1)
@@ -124,16 +137,10 @@ def tensor_parallel(sequence):
                 "down": RowwiseParallel(output_layouts=Replicate())}
     layer = parallelize_module(Layer(), init_device_mesh("cpu", (dist.get_world_size(),)), plan)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, foreach=False)
-    data, targets, results = torch.randn(4, 8, 32), torch.randn(4, 8, 32), []
+    data, targets = torch.randn(4, 8, 32), torch.randn(4, 8, 32)
     if sequence:
         data = data.chunk(dist.get_world_size(), dim=1)[dist.get_rank()]
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(layer(data), targets)
-        loss.backward()
-        optimizer.step()
-        results.append(loss.detach())
-    check(results[-1] < results[0], f"tensor parallelism: the losses do not fall: {results}")
+    results = train(layer, optimizer, data, targets, "tensor parallelism")
     return results + [parameter.full_tensor().detach() if isinstance(parameter, DTensor) else parameter.detach()
                       for parameter in layer.parameters()]
 
@@ -144,14 +151,8 @@ def zero_redundancy(views):
     model = DistributedDataParallel(Layer(), bucket_cap_mb=0.005)
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=1e-2, parameters_as_bucket_view=views)
     torch.manual_seed(80 + dist.get_rank())
-    data, targets, results = torch.randn(16, 32), torch.randn(16, 32), []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(model(data), targets)
-        loss.backward()
-        optimizer.step()
-        results.append(loss.detach())
-    check(results[-1] < results[0], f"ZeroRedundancyOptimizer: the losses do not fall: {results}")
+    data, targets = torch.randn(16, 32), torch.randn(16, 32)
+    results = train(model, optimizer, data, targets, "ZeroRedundancyOptimizer")
     optimizer.consolidate_state_dict(0)
     return results + [parameter.detach() for parameter in model.parameters()]
 

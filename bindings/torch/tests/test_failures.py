@@ -8,7 +8,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from ranks import check, raises, run
+from ranks import check, raises, run_tests
 
 SHORT = datetime.timedelta(seconds=2)
 
@@ -116,11 +116,4 @@ def test_abort():
     check(tensor[0] == dist.get_world_size(), "another group after an abort")
 
 
-def body():
-    for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
-            test()
-            dist.barrier()
-
-
-run(body)
+run_tests(globals())

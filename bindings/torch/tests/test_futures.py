@@ -6,7 +6,7 @@ import datetime
 import torch
 import torch.distributed as dist
 
-from ranks import check, raises, run
+from ranks import check, raises, run_tests
 
 
 def future_of(value=1.0, group=None):
@@ -111,11 +111,4 @@ def test_joined():
     check([whole(tensor) for tensor in tensors] == [dist.get_world_size()] * 2, "coalesced sums")
 
 
-def body():
-    for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
-            test()
-            dist.barrier()
-
-
-run(body)
+run_tests(globals())

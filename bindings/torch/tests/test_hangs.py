@@ -15,7 +15,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from ranks import check, raises, run
+from ranks import check, raises, run_tests
 
 SHORT = datetime.timedelta(milliseconds=300)
 
@@ -136,11 +136,4 @@ def test_crossed_threads():
     check(not failures, f"{failures}")
 
 
-def body():
-    for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
-            test()
-            dist.barrier()
-
-
-run(body)
+run_tests(globals())

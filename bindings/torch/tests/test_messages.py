@@ -6,7 +6,7 @@ import threading
 import torch
 import torch.distributed as dist
 
-from ranks import check, run
+from ranks import check, run_tests
 
 COUNT = 200000  # elements: too many for a message that is sent without its receive
 
@@ -141,11 +141,4 @@ def test_to_itself():
     expect(tensor, 4, "a message to itself")
 
 
-def body():
-    for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
-            test()
-            dist.barrier()
-
-
-run(body)
+run_tests(globals())
