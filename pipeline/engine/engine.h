@@ -123,7 +123,8 @@ struct tryst_engine {
      *  epilogue, too, so a step can post them whichever of the two comes next. */
     size_t early_max;
     size_t early_count; /**< receives of the next step that are posted */
-    /** Actions of the longest list: counts the actions of a step in priorities. */
+    /** Actions of the longest list of all ranks: the priorities of step k begin at
+     *  k × stride on each rank, so they compare between ranks. */
     uint64_t stride;
     /** The forwards among the first fed_count actions have their data. */
     size_t fed_count;
