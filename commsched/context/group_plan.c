@@ -119,9 +119,9 @@ static tryst_status graph_digest(const struct graph *graph, uint64_t *digest_p)
     return TRYST_OK;
 }
 
-static tryst_status equal_make(struct opening *opening)
+static tryst_status equal_make(struct opening *opening, bool apart)
 {
-    static const struct compiled_params params;
+    const struct compiled_params params = {.apart = apart};
     struct compiled_plan *plan;
     tryst_status status = compiled_plan_equal((uint32_t)opening->params->size, &params,
                                               opening->err, &plan);
@@ -145,7 +145,7 @@ static tryst_status machines_find(struct opening *opening)
     if (status)
         return status;
     if (!machines.graph)
-        return equal_make(opening);
+        return equal_make(opening, machines.apart);
     opening->graph = machines.graph;
     opening->rates_assumed = machines.rates_assumed;
     opening->mine.what = MACHINES;

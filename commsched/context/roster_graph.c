@@ -235,6 +235,7 @@ tryst_status roster_graph_open(const struct roster *roster, struct err *err,
                              roster->size)
                    : status;
     }
-    *graph_p = (struct roster_graph){making.graph, making.least_mbit_per_s == 0};
+    *graph_p = (struct roster_graph){making.graph, making.least_mbit_per_s == 0,
+                                     making.sites_count == (uint32_t)roster->size};
     return TRYST_OK;
 }

@@ -34,6 +34,7 @@ struct roster;
 struct roster_graph {
     struct graph *graph; /**< sealed; NULL: all links count as equal */
     bool rates_assumed;  /**< the rate of no rail is known */
+    bool apart;          /**< each rank is alone on its machine */
 };
 
 /** Build the graph, unless the plan for equal links serves: `graph` is NULL where all

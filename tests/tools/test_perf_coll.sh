@@ -114,6 +114,13 @@ for kind in allgather reducescatter; do # (n - 1) / n
     measure $kind -n 4 --sizes 1M
     [ "$(field bound_seconds | cut -c 1-8)" = 0.015728 ] || bad "the bound of $kind is $(field bound_seconds)"
 done
+# Results where large ones run a ring, with the ring's roots and with others.
+for kind in allreduce reduce broadcast allgather reducescatter; do
+    measure $kind -n 4 --check --sizes 300,5M --dtype u32
+    results_right 2
+done
+measure reduce -n 4 --check --sizes 5M --root 2
+results_right 1
 measure alltoall -n 4 --sizes 1M
 [ "$(field bound_seconds)" = null ] || bad "alltoall has a bound"
 [ "$(field topology)" = "\"$star\"" ] || bad "the JSON does not name the topology"

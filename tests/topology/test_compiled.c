@@ -379,6 +379,53 @@ static void equal_links(void **state)
     }
 }
 
+/* Return the most ranks that send to one rank in the class's trees, tree 0 but for its
+ * share not counted. */
+static uint32_t senders_most(const struct compiled_plan *plan,
+                             const struct compiled_class *class)
+{
+    uint32_t n = plan->ranks_count, most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t senders = 0;
+        for (uint32_t from = 0; from < n; from++) {
+            bool sends = false;
+            for (uint32_t p = class->parts[0].cum_share == 0; p < class->parts_count;
+                 p++) {
+                const struct compiled_tree *tree = &plan->trees[class->parts[p].tree];
+                sends |= tree->up.parent[from] == i || tree->down.parent[i] == from;
+            }
+            senders += sends;
+        }
+        most = senders > most ? senders : most;
+    }
+    return most;
+}
+
+/* Between machines, large operations of up to 16 ranks run a ring; two ranks need
+ * none. */
+static void equal_links_apart(void **state)
+{
+    const struct compiled_params apart = {.apart = true};
+    struct err err = ERR_INIT;
+    for (uint32_t n = 2; n <= 18; n++) {
+        struct compiled_plan *plan;
+        size_t count;
+        bool has_ring = n >= 3 && n <= 16;
+        assert_int_equal(compiled_plan_equal(n, &apart, &err, &plan), TRYST_OK);
+        plan_right(plan);
+        mem_free(round_trip(plan, &count));
+        const struct compiled_op *op = compiled_plan_op(plan, PLAN_ALLREDUCE);
+        assert_int_equal(op->classes_count, 2 + has_ring);
+        if (has_ring) {
+            assert_int_equal(op->classes[1].bytes_max, 8 << 20);
+            assert_int_equal(senders_most(plan, &op->classes[1]), n - 1);
+            assert_int_equal(senders_most(plan, &op->classes[2]), 1);
+            assert_int_equal(op->classes[2].bytes_per_s, op->classes[1].bytes_per_s);
+        }
+        compiled_plan_close(plan);
+    }
+}
+
 /* The planned rates of the busiest rank's edges add up to its link's rate. Stars load all
  * links alike; a pair of trees loads no link more. */
 static void rates_fill_links(void **state)
@@ -572,10 +619,15 @@ static void pairs_and_children_refuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_network_survives),    cmocka_unit_test(equal_links),
-        cmocka_unit_test(rates_fill_links),          cmocka_unit_test(children_in_order),
-        cmocka_unit_test(changes_are_refused),       cmocka_unit_test(each_rule_refuses),
-        cmocka_unit_test(pairs_and_children_refuse), cmocka_unit_test(out_rates),
+        cmocka_unit_test(every_network_survives),
+        cmocka_unit_test(equal_links),
+        cmocka_unit_test(equal_links_apart),
+        cmocka_unit_test(rates_fill_links),
+        cmocka_unit_test(children_in_order),
+        cmocka_unit_test(changes_are_refused),
+        cmocka_unit_test(each_rule_refuses),
+        cmocka_unit_test(pairs_and_children_refuse),
+        cmocka_unit_test(out_rates),
         cmocka_unit_test(last_class_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

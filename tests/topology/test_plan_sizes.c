@@ -225,8 +225,11 @@ static void large_networks_fill_fast(void **state)
     static const struct {
         enum net_family family;
         uint32_t n, depth_max;
-        double ratio_max; /* ratio to the bound at 64 MiB; the plans take 1.11 and 1.58 */
-    } nets[] = {{NET_FAT_TREE, 256, 16, 1.03}, {NET_DRAGONFLY, 1024, 20, 1.03}};
+        /* Ratio to the bound at 64 MiB, on links that several pairs use at a time; the
+         * plans take 1.11 and 1.58 of what such links allow. */
+        double ratio_max;
+    } nets[] = {{NET_FAT_TREE, 256, 16, 1.03 * (1 + PLAN_CROWDED)},
+                {NET_DRAGONFLY, 1024, 20, 1.03 * (1 + PLAN_CROWDED)}};
     for (size_t k = 0; k < COUNT_OF(nets); k++) {
         struct plan_params params = {.op = PLAN_ALLREDUCE, .gap_max = 0.05};
         struct chosen chosen =
@@ -243,8 +246,6 @@ static void large_networks_fill_fast(void **state)
     }
 }
 
-/* ---- parts of the choice ----------------------------------------------------------- */
-
 static struct graph *star_new(uint32_t n)
 {
     struct graph *graph = graph_new(n, 1);
@@ -252,6 +253,69 @@ static struct graph *star_new(uint32_t n)
         wire_new(graph, i, n, 1e9);
     return graph;
 }
+
+/* Mark the pairs of ranks that a half of a tree sends between. */
+static void pairs_mark(const uint32_t *parent, bool up, uint32_t n, bool *sends)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (parent[i] != GRAPH_NONE)
+            sends[up ? i * n + parent[i] : parent[i] * n + i] = true;
+}
+
+/* Return the most ranks that send to one rank, in trees with a share. */
+static uint32_t senders_most(const struct plan_size *size, uint32_t n)
+{
+    bool *sends = test_calloc((size_t)n * n, sizeof *sends);
+    uint32_t most = 0;
+    for (uint32_t t = 0; t < size->trees_count; t++)
+        if (size->trees[t].share > 0) {
+            pairs_mark(size->trees[t].reduce_parent, true, n, sends);
+            pairs_mark(size->trees[t].broadcast_parent, false, n, sends);
+        }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t senders = 0;
+        for (uint32_t k = 0; k < n; k++)
+            senders += sends[k * n + i];
+        most = senders > most ? senders : most;
+    }
+    test_free(sends);
+    return most;
+}
+
+/* Where links lose packets, an all-reduce takes a ring if none of its links has to carry
+ * more than the plan's: each rank receives from one rank. Where they have credits, or one
+ * is slow, it takes trees. */
+static void rings_where_packets_are_lost(void **state)
+{
+    static const struct {
+        uint32_t n;
+        enum graph_link_kind kind;
+        double last_part; /* of the rate of the others, the last rank's */
+        bool is_ring;
+    } rows[] = {{4, WIRE_UNKNOWN, 1, true},     {4, WIRE_ETHERNET, 1, true},
+                {9, WIRE_ETHERNET, 1, true},    {32, WIRE_ETHERNET, 1, true},
+                {4, WIRE_INFINIBAND, 1, false}, {9, WIRE_INFINIBAND, 1, false},
+                {4, WIRE_ETHERNET, 0.25, false}};
+    static const struct plan_params params = {.op = PLAN_ALLREDUCE};
+    for (size_t k = 0; k < COUNT_OF(rows); k++) {
+        struct graph *graph = star_new(rows[k].n);
+        for (uint32_t l = 0; l < graph->links_count; l++) {
+            struct graph_link *link = &graph->links[l];
+            link->kind = rows[k].kind;
+            if (link->from == rows[k].n - 1 || link->to == rows[k].n - 1)
+                link->bytes_per_s.value *= rows[k].last_part;
+        }
+        assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+        struct chosen chosen = chosen_of(graph, &params);
+        sizes_right(&chosen);
+        uint32_t most = senders_most(&chosen.sizes->sizes[4], rows[k].n);
+        if ((most == 1) != rows[k].is_ring)
+            fail_msg("row %zu: a rank receives from %u", k, most);
+        chosen_close(&chosen);
+    }
+}
+
+/* ---- parts of the choice ----------------------------------------------------------- */
 
 /* A slice passes each round in two overheads: one of its sender, one of its receiver. */
 static void a_round_costs_two_overheads(void **state)
@@ -302,6 +366,50 @@ static void pairs_share_no_inner_rank(void **state)
             both += inner[0][i] && inner[1][i];
         assert_true(both <= n % 2);
     }
+}
+
+/* Sums go forward through the order to the root, results forward from it. */
+static void a_ring_goes_forward(void **state)
+{
+    static const uint32_t order[] = {2, 0, 3, 1};
+    static const uint32_t wanted_up[] = {GRAPH_NONE, 2, 0, 1};
+    static const uint32_t wanted_down[] = {GRAPH_NONE, 3, 1, 0};
+    uint32_t up[4], down[4];
+    shape_ring(order, 4, 1, up, down);
+    assert_memory_equal(up, wanted_up, sizeof up);
+    assert_memory_equal(down, wanted_down, sizeof down);
+}
+
+/* A link with two senders is crowded, one that two trees share for one sender is not. */
+static void crowded_is_by_pairs(void **state)
+{
+    static uint32_t chain[] = {GRAPH_NONE, 0, 1}, star[] = {GRAPH_NONE, 0, 0};
+    struct plan_tree trees[] = {{.share = 0.5, .broadcast_parent = chain},
+                                {.share = 0.5, .broadcast_parent = chain}};
+    struct tree_set set = {trees, 2, false};
+    struct graph *graph = star_new(3);
+    struct overlay *overlay = overlay_new(graph);
+    struct tree_costing costing;
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_BROADCAST, 2), TRYST_OK);
+    plan_sizes_gamma(overlay, 0, costing.gamma);
+    assert_true(tree_costing_measure(&costing, &set).crowded == 0);
+    trees[1].broadcast_parent = star; /* rank 0 also sends to 2 now: 1.5 of the bytes */
+    assert_float_equal(tree_costing_measure(&costing, &set).crowded, 1.5e-9, 1e-15);
+    tree_costing_free(&costing);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
+/* All of the time that a crowded link is busy is longer, in the first slices too. */
+static void crowded_takes_longer(void **state)
+{
+    static const struct tree_overheads overheads = {.crowded = 0.5};
+    struct tree_pace pace = {.part = 1, .move = 3, .rounds = 2};
+    struct tree_measure measure = {
+        .trees = &pace, .count = 1, .link = 2, .crowded = 2, .routed = true};
+    assert_true(tree_measure_time(&measure, 10, 4, &overheads) == 1.5 * (4 * 3 + 6 * 2));
+    measure.crowded = 1; /* not the busiest link */
+    assert_true(tree_measure_time(&measure, 10, 4, &overheads) == 4 * 3 + 6 * 2);
 }
 
 /* A tree over the edges between 0 and 1 makes later trees avoid them, in both
@@ -371,6 +479,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_network),
         cmocka_unit_test(all_roots),
         cmocka_unit_test(large_networks_fill_fast),
+        cmocka_unit_test(rings_where_packets_are_lost),
+        cmocka_unit_test(a_ring_goes_forward),
+        cmocka_unit_test(crowded_is_by_pairs),
+        cmocka_unit_test(crowded_takes_longer),
         cmocka_unit_test(a_round_costs_two_overheads),
         cmocka_unit_test(siblings_take_turns),
         cmocka_unit_test(pairs_share_no_inner_rank),

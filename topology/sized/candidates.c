@@ -19,9 +19,11 @@
 #include "topology/plan/lp.h"
 #include "topology/routes/overlay_price.h"
 
-/* With at most this many ranks, each is tried as the root of a single tree, and a set of
- * stars has a star around each. */
+/* With at most this many ranks, each is tried as the root of a single tree, a set of
+ * stars has a star around each, and a ring has a tree for each. */
 #define ROOTS_TRIED_MAX 32u
+/* A ring that moves bytes slower than the plan by more than this part is not tried. */
+#define RING_GAP 0.01
 /* The most trees of a linear program. */
 #define POOL_MAX 48u
 /* Trees that soonest.c makes for one set; each avoids the edges of those before. */
@@ -514,6 +516,55 @@ static void stars_add(struct making *making)
     pool_add(making, trees, made);
 }
 
+/* Make the tree of a ring that has its root at position `first`. Returns false if out of
+ * memory or an edge has no route. */
+static bool ring_tree_make(struct making *making, const uint32_t *order, uint32_t first,
+                           struct plan_tree *tree)
+{
+    uint32_t *up = tree_new(making, tree);
+    uint32_t *down = arrays_alloc(&making->candidates->arrays, making->n, sizeof *down);
+    if (!up || !down)
+        return false;
+    shape_ring(order, making->n, first, up, down);
+    tree->broadcast_parent = down;
+    tree_end(making, tree);
+    return tree_routed(making, tree);
+}
+
+/* True if trees with equal shares move a byte as fast as the plan does. */
+static bool moves_as_plan(const struct making *making, const struct plan_tree *trees,
+                          uint32_t count)
+{
+    const struct overlay *overlay = making->candidates->overlay;
+    double most = making->candidates->plan->s_per_byte * (1 + RING_GAP) * count;
+    memset(making->load, 0, overlay->links_count * sizeof *making->load);
+    for (uint32_t t = 0; t < count; t++) {
+        half_load(making, trees[t].broadcast_parent, true);
+        half_load(making, trees[t].reduce_parent, false);
+    }
+    for (uint32_t l = 0; l < overlay->links_count; l++)
+        if (making->load[l] / overlay->capacity[l] > most)
+            return false;
+    return true;
+}
+
+/* Add the ring over each order: a tree for each rank as root, with equal shares. It is
+ * deep, so it is worth a try only where trees move no byte faster. */
+static void rings_add(struct making *making)
+{
+    struct plan_tree trees[ROOTS_TRIED_MAX];
+    if (making->candidates->plan->op != PLAN_ALLREDUCE || making->n > ROOTS_TRIED_MAX)
+        return;
+    for (uint32_t k = 0; k < making->orders; k++) {
+        uint32_t made = 0;
+        while (made < making->n &&
+               ring_tree_make(making, making->order[k], made, &trees[made]))
+            made++;
+        if (made == making->n && moves_as_plan(making, trees, made))
+            set_add(making, trees, made);
+    }
+}
+
 /* Add sets of shapes together with trees of the plan. */
 static void mixed_add(struct making *making, uint32_t depth_max)
 {
@@ -577,6 +628,7 @@ tryst_status candidates_make(struct candidates *candidates)
         return status;
     pairs_add(&making);
     stars_add(&making);
+    rings_add(&making);
     mixed_add(&making, 2 * levels);
     mixed_add(&making, 8 * levels);
     parts_add(&making);

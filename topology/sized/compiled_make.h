@@ -13,6 +13,8 @@
 struct compiled_params {
     uint32_t epoch;
     const uint32_t *members; /**< ranks in the job; NULL: 0, 1, 2… */
+    /** For equal links: each rank is alone on its machine, so links are a network's. */
+    bool apart;
 };
 
 /** Compile plans by size, one for each operation, all of one group of at least two ranks.
@@ -23,7 +25,8 @@ tryst_status compiled_plan_make(struct overlay *overlay,
                                 struct compiled_plan **plan_p);
 
 /** Compile an all-reduce over equal links in closed form, without an overlay: the same on
- *  every machine. Returns TRYST_OK or TRYST_E_NOMEM. */
+ *  every machine. By size: one tree, then a direct exchange (up to 16 ranks; beyond, a
+ *  pair of trees), then between machines a ring, up to 16 ranks. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status compiled_plan_equal(uint32_t ranks_count,
                                  const struct compiled_params *params, struct err *err,
                                  struct compiled_plan **plan_p);

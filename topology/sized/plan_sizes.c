@@ -25,7 +25,7 @@ const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
 
 struct tree_overheads plan_size_overheads(void)
 {
-    return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S};
+    return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S, PLAN_CROWDED};
 }
 
 /* Predicted times of a set of trees. */

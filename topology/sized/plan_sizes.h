@@ -32,6 +32,12 @@
 #define PLAN_SLICE_S 2e-6
 #define PLAN_FLOW_S  4e-6
 
+/** By how much a link takes longer that several pairs of ranks send over at a time.
+ *  All-reduces of 25 and 64 MiB on a star of 4 hosts x 400 Mbit/s took 1.05 to 1.09 of
+ *  their bound over trees, where each host receives from two or three, and 1.01 to 1.02
+ *  over a ring, without retransmissions (tests/perf/RESULTS.md). */
+#define PLAN_CROWDED 0.05
+
 /** A size may exceed its limit (plan_sizes_open_within) by this part: gains predicted for
  *  more trees are not reliable to 1 %. */
 #define PLAN_LIMIT_SLACK 0.01

@@ -88,6 +88,16 @@ uint32_t shape_of_pair(const uint32_t *order, uint32_t count, bool second,
     return order[pair_place(0, count, second)];
 }
 
+void shape_ring(const uint32_t *order, uint32_t count, uint32_t first,
+                uint32_t *reduce_parent, uint32_t *broadcast_parent)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t rank = order[k], next = order[(k + 1) % count];
+        reduce_parent[rank] = k == first ? GRAPH_NONE : next;
+        broadcast_parent[next] = (k + 1) % count == first ? GRAPH_NONE : rank;
+    }
+}
+
 uint32_t shape_depth(const uint32_t *parent, uint32_t count)
 {
     uint32_t deepest = 0;

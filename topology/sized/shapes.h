@@ -35,6 +35,12 @@ uint32_t shape_of_pair(const uint32_t *order, uint32_t count, bool second,
 /** Make a star around order[first]. */
 void shape_star(const uint32_t *order, uint32_t count, uint32_t first, uint32_t *parent);
 
+/** Make the two halves of the ring's tree with the root order[first]: sums go forward
+ *  through the order to the root, results forward from the root. A ring of all roots
+ *  (Patarasuk, Yuan 2009) makes each rank send to the next one alone. */
+void shape_ring(const uint32_t *order, uint32_t count, uint32_t first,
+                uint32_t *reduce_parent, uint32_t *broadcast_parent);
+
 /** Return the depth of a tree: the most edges from a rank up to the root. */
 uint32_t shape_depth(const uint32_t *parent, uint32_t count);
 

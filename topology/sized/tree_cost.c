@@ -119,6 +119,17 @@ bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
     return true;
 }
 
+/* Count a pair of ranks once on each link of its routes. */
+static void stream_add(struct tree_costing *costing, uint32_t from, uint32_t to)
+{
+    size_t pair = (size_t)from * costing->n + to;
+    uint8_t bit = (uint8_t)(1u << pair % 8);
+    if (costing->pairs[pair / 8] & bit)
+        return;
+    costing->pairs[pair / 8] |= bit;
+    overlay_load(costing->overlay, from, to, 1, costing->streams);
+}
+
 /* Compute loads and sums of one round. Returns false if an edge has no route. */
 static bool round_load(struct tree_costing *costing, const struct tree_set *set, bool up,
                        uint32_t round)
@@ -137,6 +148,7 @@ static bool round_load(struct tree_costing *costing, const struct tree_set *set,
             edge_ends(parent, up, i, &from, &to);
             if (!tree_costing_edge(costing, from, to, part, &latency_s))
                 return false;
+            stream_add(costing, from, to);
             costing->adds[to] += up ? part * costing->gamma[to] : 0;
             costing->handled[from] += part;
             costing->handled[to] += part;
@@ -196,6 +208,24 @@ static double latency_find(struct tree_costing *costing, const uint32_t *parent,
 
 /* ---- a set ------------------------------------------------------------------------- */
 
+/* True if senders that together exceed the link's rate lose packets there. */
+static bool loses_packets(enum graph_link_kind kind)
+{
+    return kind == WIRE_ETHERNET || kind == WIRE_UNKNOWN;
+}
+
+/* Return the time of the busiest link that loses packets and has several streams. */
+static double crowded_find(const struct tree_costing *costing)
+{
+    const struct overlay *overlay = costing->overlay;
+    double most = 0;
+    for (uint32_t l = 0; l < overlay->links_count; l++)
+        if (costing->streams[l] > 1 + 1e-9 &&
+            loses_packets(overlay->graph->links[overlay->links[l]].kind))
+            most = fmax(most, costing->load_all[l] / overlay->capacity[l]);
+    return most;
+}
+
 struct tree_measure tree_costing_measure(struct tree_costing *costing,
                                          const struct tree_set *set)
 {
@@ -206,11 +236,14 @@ struct tree_measure tree_costing_measure(struct tree_costing *costing,
     memset(costing->adds_all, 0, n * sizeof *costing->adds_all);
     memset(costing->handled, 0, n * sizeof *costing->handled);
     memset(costing->edges, 0, n * sizeof *costing->edges);
+    memset(costing->pairs, 0, ((size_t)n * n + 7) / 8);
+    memset(costing->streams, 0, links * sizeof *costing->streams);
     measure.routed =
         half_measure(costing, set, true) && half_measure(costing, set, false);
     if (!measure.routed)
         return measure;
     measure.link = tree_costing_busiest(costing, costing->load_all);
+    measure.crowded = crowded_find(costing);
     measure.sums = tree_costing_most(costing->adds_all, n);
     measure.handled = tree_costing_most(costing->handled, n);
     for (uint32_t i = 0; i < n; i++)
@@ -250,6 +283,8 @@ double tree_measure_time(const struct tree_measure *measure, double bytes,
 {
     double longest_s = 0;
     double sums = measure->sums + overheads->slice_s * measure->handled / slice_bytes;
+    double link = fmax(measure->link, measure->crowded * (1 + overheads->crowded));
+    double slower = measure->link > 0 ? link / measure->link : 1;
     if (!measure->routed)
         return INFINITY;
     for (uint32_t t = 0; t < measure->count; t++) {
@@ -258,8 +293,8 @@ double tree_measure_time(const struct tree_measure *measure, double bytes,
             continue;
         double slices = fmin(slice_bytes / pace->part, bytes);
         double time_s = pace->latency_s + 2 * pace->rounds * overheads->slice_s +
-                        slices * (pace->move + pace->sum) +
-                        (bytes - slices) * fmax(measure->link, sums);
+                        slices * (slower * pace->move + pace->sum) +
+                        (bytes - slices) * fmax(link, sums);
         longest_s = fmax(longest_s, time_s);
     }
     return longest_s + overheads->flow_s * measure->flows;
@@ -284,6 +319,8 @@ tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *ove
     costing->adds = arrays_alloc(arrays, n, sizeof *costing->adds);
     costing->adds_all = arrays_alloc(arrays, n, sizeof *costing->adds_all);
     costing->handled = arrays_alloc(arrays, n, sizeof *costing->handled);
+    costing->pairs = arrays_alloc(arrays, ((size_t)n * n + 7) / 8, 1);
+    costing->streams = arrays_alloc(arrays, links, sizeof *costing->streams);
     return arrays->status;
 }
 

@@ -15,8 +15,10 @@
  * children fills more slowly, since its edges share its links in one round.
  *
  * The loads of the rounds do not depend on size and slice (`struct tree_pace`), so one
- * measurement prices all of them. A caller may add two overheads of the engine: one for
- * each slice at a rank, one for each flow.
+ * measurement prices all of them. A caller may add two overheads of the engine, one for
+ * each slice at a rank, one for each flow, and the part of its time that a link loses to
+ * retransmissions where several pairs of ranks send over it at a time (incast). Links
+ * with credits (PCI, NVLink, InfiniBand) lose nothing.
  * Invariant: equal inputs give equal bits.
  */
 #ifndef TRYST_TOPOLOGY_SIZED_TREE_COST_H
@@ -44,9 +46,11 @@ struct tree_measure {
     struct tree_pace *trees; /**< of the costing; valid until the next measurement */
     uint32_t count;
     double link, sums; /**< of all rounds together, in s/byte: busiest link; most sums */
-    double handled;    /**< bytes sent and received by the busiest rank per byte */
-    uint32_t flows;    /**< edges of the rank with the most edges */
-    bool routed;       /**< each edge has a route; else the members above are not valid */
+    /** as `link`, of the links that lose packets and that several pairs of ranks use */
+    double crowded;
+    double handled; /**< bytes sent and received by the busiest rank per byte */
+    uint32_t flows; /**< edges of the rank with the most edges */
+    bool routed;    /**< each edge has a route; else the members above are not valid */
 };
 
 struct tree_costing {
@@ -66,11 +70,13 @@ struct tree_costing {
     /** By rank: seconds of sums per byte of the tensor in a round; in all rounds. */
     double *adds, *adds_all;
     double *handled; /**< by rank: bytes sent and received per byte */
+    uint8_t *pairs;  /**< bit from × n + to: the pair is counted in `streams` */
+    double *streams; /**< by link: number of pairs that send over it */
 };
 
-/** Overheads of the engine at a rank: for each slice, for each flow. */
 struct tree_overheads {
-    double slice_s, flow_s;
+    double slice_s, flow_s; /**< of the engine at a rank: for each slice, for each flow */
+    double crowded;         /**< by how much a crowded link takes longer; 0.05: 5 % */
 };
 
 /** Prepare for sets of up to `trees_max` trees. Returns TRYST_OK or TRYST_E_NOMEM; in
