@@ -5,9 +5,12 @@
  * Idea: an all-gather is a broadcast from each rank, and a reduce-scatter a reduction to
  * each rank, over the plan's trees with another root. So both directions of an edge move
  * different blocks, and each byte crosses an edge once. All trees are under way at a
- * time, so neither bandwidth nor the depth of a tree counts n times. All-to-all, gather
- * and scatter are lists of flows. A flow between two ranks is a tree of two, rooted at
- * the sender. In lists, a rank's own block is a part without flows, and only copied.
+ * time, so neither bandwidth nor the depth of a tree counts n times. Where the plan has
+ * one tree for each root, with equal shares (stars, a ring), and the blocks are equal, a
+ * block moves over the tree of its root alone: the links carry the same bytes in a part
+ * of the flows. All-to-all, gather and scatter are lists of flows. A flow between two
+ * ranks is a tree of two, rooted at the sender. In lists, a rank's own block is a part
+ * without flows, and only copied.
  *
  * Invariant: parts with a root are in the order of roots and trees on all ranks. So both
  * ends of a tree's directed edge use the edge in the same order, and one key serves all
@@ -33,6 +36,7 @@ struct roots {
     const struct coll_blocks *blocks; /**< blocks of the tensor that has all of them */
     struct coll_edges edges;          /**< room for this rank's neighbours in any tree */
     struct coll_shared_keys shared;
+    bool is_direct; /**< each block takes the tree of its root alone */
 };
 
 static const struct coll_class *class_of(const struct roots *roots, int32_t root)
@@ -55,15 +59,11 @@ static void part_place(const struct roots *roots, struct coll_part *part, int32_
 }
 
 static tryst_status part_add(struct roots *roots, const struct coll_class *class,
-                             uint32_t tree, int32_t root)
+                             uint32_t tree, struct coll_range range, int32_t root)
 {
     tryst_coll *coll = roots->coll;
     bool up = coll->kind == TRYST_COLL_REDUCE_SCATTER;
-    struct coll_range range = coll_range_of(
-        class, tree, coll_block_count(roots->blocks, root), coll->element_bytes);
     struct coll_part *part;
-    if (!range.count && tree)
-        return TRYST_OK;
     tryst_status status = coll_part_add(coll, range, class->slice_bytes, &part);
     if (status != TRYST_OK)
         return status;
@@ -100,17 +100,51 @@ static tryst_status roots_alloc(struct roots *roots)
     return coll_parts_alloc(roots->coll, parts, flows);
 }
 
+/* True if all blocks have one count. */
+static bool blocks_are_equal(const struct coll_blocks *blocks, int32_t size)
+{
+    for (int32_t rank = 1; blocks->counts && rank < size; rank++)
+        if (blocks->counts[rank] != blocks->counts[0])
+            return false;
+    return true;
+}
+
+/* Return the range of a root's block that a tree moves. */
+static struct coll_range range_of(const struct roots *roots,
+                                  const struct coll_class *class, uint32_t tree,
+                                  int32_t root)
+{
+    uint64_t count = coll_block_count(roots->blocks, root);
+    if (!roots->is_direct)
+        return coll_range_of(class, tree, count, roots->coll->element_bytes);
+    bool moves = tree == coll_tree_of_root(class, root);
+    return (struct coll_range){0, moves ? count : 0};
+}
+
+/* Add the parts of one root's block. Tree 0 always has one, since ranks that disagree
+ * about the size meet there. */
+static tryst_status root_add(struct roots *roots, int32_t root)
+{
+    const struct coll_class *class = class_of(roots, root);
+    tryst_status status = TRYST_OK;
+    for (uint32_t t = 0; t < class->trees_count && status == TRYST_OK; t++) {
+        struct coll_range range = range_of(roots, class, t, root);
+        if (range.count || !t)
+            status = part_add(roots, class, t, range, root);
+    }
+    return status;
+}
+
 static tryst_status roots_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     struct roots roots = {.coll = coll, .plan = plan};
     roots.blocks =
         coll->kind == TRYST_COLL_ALLGATHER ? &coll->out_blocks : &coll->in_blocks;
+    roots.is_direct = blocks_are_equal(roots.blocks, coll->size) &&
+                      coll_has_tree_for_each_root(class_of(&roots, 0), plan->size);
     tryst_status status = roots_alloc(&roots);
-    for (int32_t root = 0; root < coll->size && status == TRYST_OK; root++) {
-        const struct coll_class *class = class_of(&roots, root);
-        for (uint32_t t = 0; t < class->trees_count && status == TRYST_OK; t++)
-            status = part_add(&roots, class, t, root);
-    }
+    for (int32_t root = 0; root < coll->size && status == TRYST_OK; root++)
+        status = root_add(&roots, root);
     mem_free(roots.shared.keys);
     mem_free(roots.edges.children);
     return status;

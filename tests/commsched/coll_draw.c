@@ -8,7 +8,10 @@
 #include "api/harness.h"
 #include "support/unit.h"
 
-static void tree_draw(struct tree_drawn *tree, int size, uint64_t *random)
+enum { SOME_TREES = 3 };
+
+/* Draw a half of a tree with the root `root`; -1: any. */
+static void tree_draw(struct tree_drawn *tree, int32_t root, int size, uint64_t *random)
 {
     int32_t order[RANKS_MAX] = {0};
     memset(tree, 0, sizeof *tree);
@@ -17,6 +20,11 @@ static void tree_draw(struct tree_drawn *tree, int size, uint64_t *random)
         order[i] = order[at];
         order[at] = i;
     }
+    for (int i = 0; i < size; i++)
+        if (order[i] == root) {
+            order[i] = order[0];
+            order[0] = root;
+        }
     tree->root = order[0];
     tree->parents[order[0]] = -1;
     for (int i = 1; i < size; i++) {
@@ -26,21 +34,63 @@ static void tree_draw(struct tree_drawn *tree, int size, uint64_t *random)
     }
 }
 
+/* Draw the trees: a tree for each rank as root, in the order of ranks, or with any roots;
+ * with equal halves or different ones. */
+static void trees_draw(struct plan_drawn *drawn, bool each_root, int size,
+                       uint64_t *random)
+{
+    for (int t = 0; t < TREES_MAX; t++) {
+        int32_t root = each_root && t < size ? t : -1;
+        tree_draw(&drawn->ups[t], root, size, random);
+        if (harness_random(random) % 2)
+            tree_draw(&drawn->downs[t], drawn->ups[t].root, size, random);
+        else
+            drawn->downs[t] = drawn->ups[t];
+    }
+}
+
+/* Draw the number of a class's trees, and their shares. */
+static uint32_t shares_draw(uint32_t *shares, bool each_root, int size, uint64_t *random)
+{
+    uint32_t trees =
+        each_root ? (uint32_t)size : 1 + (uint32_t)(harness_random(random) % SOME_TREES);
+    uint32_t share = 0;
+    for (uint32_t t = 0; t < trees; t++) {
+        if (each_root)
+            share = (uint32_t)(((uint64_t)(t + 1) << 32) / trees);
+        else
+            share += (uint32_t)(harness_random(random) % (UINT32_MAX - share)) / 2;
+        shares[t] = t + 1 == trees ? UINT32_MAX : share;
+    }
+    return trees;
+}
+
+static struct coll_tree_plan tree_at(const struct plan_drawn *drawn, uint32_t tree,
+                                     uint32_t share, int rank)
+{
+    const struct tree_drawn *up = &drawn->ups[tree], *down = &drawn->downs[tree];
+    return (struct coll_tree_plan){.cum_share = share,
+                                   .root = up->root,
+                                   .up_parent = up->parents[rank],
+                                   .down_parent = down->parents[rank],
+                                   .up_children_count = up->counts[rank],
+                                   .down_children_count = down->counts[rank],
+                                   .up_children = up->children[rank],
+                                   .down_children = down->children[rank],
+                                   .up_parents = up->parents,
+                                   .down_parents = down->parents};
+}
+
 void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
 {
     static const uint32_t slices[] = {4096, 8192, 65536, 16448};
     uint64_t random = seed | 1;
     uint32_t shares[CLASSES][TREES_MAX], slice[CLASSES], trees[CLASSES];
-    for (int t = 0; t < TREES_MAX; t++)
-        tree_draw(&drawn->trees[t], size, &random);
+    bool each_root = harness_random(&random) % 3 == 0;
+    trees_draw(drawn, each_root, size, &random);
     for (int c = 0; c < CLASSES; c++) {
-        uint32_t share = 0;
         slice[c] = slices[harness_random(&random) % COUNT_OF(slices)];
-        trees[c] = 1 + (uint32_t)(harness_random(&random) % TREES_MAX);
-        for (uint32_t t = 0; t < trees[c]; t++) {
-            share += (uint32_t)(harness_random(&random) % (UINT32_MAX - share)) / 2;
-            shares[c][t] = t + 1 == trees[c] ? UINT32_MAX : share;
-        }
+        trees[c] = shares_draw(shares[c], each_root && c, size, &random);
     }
     for (int rank = 0; rank < size; rank++) {
         drawn->plans[rank] = (struct coll_plan){.size = (uint32_t)size,
@@ -53,20 +103,8 @@ void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
                                     .slice_bytes = slice[c],
                                     .trees_count = trees[c],
                                     .trees = drawn->parts[rank][c]};
-            for (uint32_t t = 0; t < trees[c]; t++) {
-                const struct tree_drawn *tree = &drawn->trees[t];
-                drawn->parts[rank][c][t] =
-                    (struct coll_tree_plan){.cum_share = shares[c][t],
-                                            .root = tree->root,
-                                            .up_parent = tree->parents[rank],
-                                            .down_parent = tree->parents[rank],
-                                            .up_children_count = tree->counts[rank],
-                                            .down_children_count = tree->counts[rank],
-                                            .up_children = tree->children[rank],
-                                            .down_children = tree->children[rank],
-                                            .up_parents = tree->parents,
-                                            .down_parents = tree->parents};
-            }
+            for (uint32_t t = 0; t < trees[c]; t++)
+                drawn->parts[rank][c][t] = tree_at(drawn, t, shares[c][t], rank);
         }
     }
 }

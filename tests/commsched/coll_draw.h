@@ -11,7 +11,7 @@
 #include "commsched/coll/tree/map.h"
 #include "core/reduce/reduce.h"
 
-enum { RANKS_MAX = 8, TREES_MAX = 3, CLASSES = 2 };
+enum { RANKS_MAX = 8, TREES_MAX = RANKS_MAX, CLASSES = 2 };
 
 struct tree_drawn {
     int32_t root, parents[RANKS_MAX], children[RANKS_MAX][RANKS_MAX];
@@ -19,7 +19,7 @@ struct tree_drawn {
 };
 
 struct plan_drawn {
-    struct tree_drawn trees[TREES_MAX];
+    struct tree_drawn ups[TREES_MAX], downs[TREES_MAX]; /* of one tree: the same root */
     struct coll_plan plans[RANKS_MAX];
     struct coll_class classes[RANKS_MAX][CLASSES];
     struct coll_tree_plan parts[RANKS_MAX][CLASSES][TREES_MAX];

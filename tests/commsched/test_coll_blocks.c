@@ -171,6 +171,14 @@ static void range_reduce(const struct plan_drawn *drawn, const struct what *what
         what->kernel->scale(to, to, range.count, size);
 }
 
+static bool counts_are_equal(const struct what *what, int size)
+{
+    for (int to = 1; to < size; to++)
+        if (what->counts[0][to] != what->counts[0][0])
+            return false;
+    return true;
+}
+
 static void reduce_expect(const struct plan_drawn *drawn, const struct what *what,
                           int rank, int size, char *to)
 {
@@ -186,8 +194,12 @@ static void reduce_expect(const struct plan_drawn *drawn, const struct what *wha
     uint64_t cut = packed ? what->terms.count : count;
     const struct coll_class *class =
         coll_class_of(&drawn->plans[0], cut * what->element_bytes);
+    bool direct = !packed && counts_are_equal(what, size) &&
+                  coll_has_tree_for_each_root(class, (uint32_t)size);
     for (uint32_t t = 0; t < class->trees_count; t++) {
         struct coll_range range = coll_range_of(class, t, cut, what->element_bytes);
+        if (direct)
+            range = (struct coll_range){0, (int)t == rank ? cut : 0};
         range.begin += packed ? 0 : before;
         range_reduce(drawn, what, size, (uint32_t)(class - drawn->classes[0]), t,
                      packed ? -1 : rank, range, own,

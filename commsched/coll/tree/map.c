@@ -43,6 +43,35 @@ struct coll_range coll_range_of(const struct coll_class *class, uint32_t tree,
     return (struct coll_range){begin, end - begin};
 }
 
+/* Return a tree's share, as a numerator over 2^32. */
+static uint64_t share_of(const struct coll_class *class, uint32_t tree)
+{
+    bool last = tree + 1 == class->trees_count;
+    uint64_t end = last ? UINT64_C(1) << 32 : class->trees[tree].cum_share;
+    return end - (tree ? class->trees[tree - 1].cum_share : 0);
+}
+
+uint32_t coll_tree_of_root(const struct coll_class *class, int32_t root)
+{
+    uint32_t tree = 0;
+    while (tree < class->trees_count &&
+           (class->trees[tree].root != root || !share_of(class, tree)))
+        tree++;
+    return tree;
+}
+
+bool coll_has_tree_for_each_root(const struct coll_class *class, uint32_t size)
+{
+    uint64_t equal = (UINT64_C(1) << 32) / size;
+    for (uint32_t root = 0; root < size; root++) {
+        uint32_t tree = coll_tree_of_root(class, (int32_t)root);
+        if (tree == class->trees_count || share_of(class, tree) + 1 < equal ||
+            share_of(class, tree) > equal + size)
+            return false;
+    }
+    return true;
+}
+
 uint32_t coll_slices_of(uint64_t bytes, uint32_t slice_bytes, uint64_t eager_max)
 {
     if (bytes <= eager_max || bytes == 0)

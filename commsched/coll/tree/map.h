@@ -7,6 +7,7 @@
 #ifndef TRYST_COMMSCHED_COLL_TREE_MAP_H
 #define TRYST_COMMSCHED_COLL_TREE_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "plan.h"
@@ -29,6 +30,11 @@ const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t by
  *  together are the tensor. */
 struct coll_range coll_range_of(const struct coll_class *class, uint32_t tree,
                                 uint64_t count, size_t element_bytes);
+/** Return the first tree with this root that has a share; class->trees_count: none. */
+uint32_t coll_tree_of_root(const struct coll_class *class, int32_t root);
+/** True if each of `size` ranks is the root of one tree, and all these have equal shares
+ *  of the whole. */
+bool coll_has_tree_for_each_root(const struct coll_class *class, uint32_t size);
 /** Return the number of slices of a range of `bytes`: 1 for an empty range and one
  *  that travels as DATA (`eager_max` at most); 0: more than COLL_SLICES_MAX. */
 uint32_t coll_slices_of(uint64_t bytes, uint32_t slice_bytes, uint64_t eager_max);
