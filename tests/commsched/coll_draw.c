@@ -90,7 +90,7 @@ void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
     trees_draw(drawn, each_root, size, &random);
     for (int c = 0; c < CLASSES; c++) {
         slice[c] = slices[harness_random(&random) % COUNT_OF(slices)];
-        trees[c] = shares_draw(shares[c], each_root && c, size, &random);
+        trees[c] = shares_draw(shares[c], each_root, size, &random);
     }
     for (int rank = 0; rank < size; rank++) {
         drawn->plans[rank] = (struct coll_plan){.size = (uint32_t)size,
