@@ -172,7 +172,8 @@ static double replay(tryst_profile *profile)
 }
 
 /* The replay without communication takes the computation of the recorded step, which is
- * one of the last three, within 1 %. */
+ * one of the last three, within 5 %: the least action is 10 %, and a rank may lose the
+ * processor between two readings of the clock. */
 static void replay_check(tryst_profile *profile, const struct program *program)
 {
     double seconds = replay(profile), nearest = 1;
@@ -180,7 +181,7 @@ static void replay_check(tryst_profile *profile, const struct program *program)
         double error = fabs(seconds - program->seconds[i]) / program->seconds[i];
         nearest = error < nearest ? error : nearest;
     }
-    if (nearest > 0.01)
+    if (nearest > 0.05)
         harness_fail(__FILE__, __LINE__, "the replay takes %.6f s, not %.6f, %.6f, %.6f",
                      seconds, program->seconds[STEPS - 4], program->seconds[STEPS - 3],
                      program->seconds[STEPS - 2]);
