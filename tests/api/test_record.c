@@ -172,7 +172,7 @@ static double replay(tryst_profile *profile)
 }
 
 /* The replay without communication takes the computation of the recorded step, which is
- * one of the last three, within 5 %: the least action is 10 %, and a rank may lose the
+ * one of the last three, within 5 %: the least action is 9 %, and a rank may lose the
  * processor between two readings of the clock. */
 static void replay_check(tryst_profile *profile, const struct program *program)
 {
