@@ -16,7 +16,8 @@
 #include "topology/routes/overlay_price.h"
 
 /* Up to this many ranks, equal links get a direct exchange by one star for each rank, or
- * a ring. Both gain 1/n over a pair of trees; in the exchange each rank has n − 1 peers. */
+ * a ring. Both gain 1/n over a pair of trees, but in the exchange each rank has n − 1
+ * peers. */
 #define STARS_RANKS_MAX 16u
 
 /* Up to this size, equal links get one binomial tree, which has few messages; a pair of
@@ -235,7 +236,7 @@ static struct equal_set equal_stars(struct equal *equal)
     return (struct equal_set){!has_first, n, direct_rate(n)};
 }
 
-/* Make a pair of trees, whose busiest link carries 2 bytes for one byte. */
+/* Make a pair of trees. For one byte, their busiest link carries 2 bytes. */
 static struct equal_set equal_pair(struct equal *equal)
 {
     struct compiled_plan *plan = equal->plan;
