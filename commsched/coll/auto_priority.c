@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Default priorities of collectives, from the steps that were recorded
+ * Default priorities of collectives, from the periods that were recorded
  * (commsched/profile/priorities.h).
  *
- * Idea: at the begin of some steps each rank drafts the priorities from the period
- * before, and a small all-reduce in the background class, in the step that begins, makes
- * the maximum of all drafts. The group has a table, and so has each subgroup: a step
- * begins for it with its first collective there. All members draft in the same
- * steps, whatever became of earlier drafts, so no rank waits for a draft that another one
- * does not make; where steps differ, the close of the step ends the all-reduce.
+ * Idea: at the begin of some periods each rank drafts the priorities from the period
+ * before, and a small all-reduce in the background class makes the maximum of all drafts.
+ * The group has a table, and so has each subgroup: a period begins for it with its first
+ * collective there, and the all-reduce goes to the step of this collective, which is open
+ * on all ranks that take part in it. All members draft in the same periods, whatever
+ * became of earlier drafts, so no rank waits for a draft that another one does not make;
+ * where periods differ, the close of the step ends the all-reduce, and until then a rank
+ * has few drafts under way.
  *
  * Invariant: a failure changes no operation of the program. The host gets the reason.
  */
@@ -20,7 +22,7 @@
 #include "rendezvous/op/op.h"
 #include "subgroup.h"
 
-/* Draft at the begin of step 2, 3, 5, 9, …, and behind each one of this many. */
+/* Draft at the begin of period 2, 3, 5, 9, …, and behind each one of this many. */
 enum { DRAFT_EVERY = 64 };
 
 struct gather {
@@ -43,6 +45,7 @@ static void reason_give(const struct colls *colls, const char *why)
 static void gather_close(struct gather *gather)
 {
     draft_close(gather->draft);
+    priorities_draft_end(priorities_of(gather->colls, gather->subgroup));
     subgroup_unref(gather->subgroup);
     mem_free(gather);
 }
@@ -98,37 +101,50 @@ static struct gather *gather_open(const tryst_coll *coll, uint64_t begun)
     return gather;
 }
 
-/* True if a draft is due of the step that has ended. */
-static bool is_due(uint64_t ended)
+/* True if a draft is due at the begin of the period with this place. */
+static bool is_due(uint64_t begun)
 {
+    uint64_t ended = (begun & ~PRIORITIES_AGAIN) - 1;
     return ended && (!(ended & (ended - 1)) || ended % DRAFT_EVERY == 0);
 }
 
-/* Note that step `begun` of the group, or of the subgroup, begins. */
-static void step_begin(const tryst_coll *coll, tryst_step *step, uint64_t begun)
+/* Draft at the begin of the period with the place `begun`. Returns NULL, or why not. */
+static const char *draft_start(const tryst_coll *coll, tryst_step *step, uint64_t begun)
+{
+    struct priorities *priorities = priorities_of(coll->colls, coll->subgroup);
+    if (!priorities_draft_begin(priorities))
+        return "earlier drafts wait for other ranks, which do not draft";
+    struct gather *gather = gather_open(coll, begun);
+    if (gather && gather->draft && gather_submit(gather, step) == TRYST_OK)
+        return NULL;
+    if (gather)
+        gather_close(gather);
+    else
+        priorities_draft_end(priorities);
+    return "out of memory, or the step was aborted";
+}
+
+/* Note that a period of the group, or of the subgroup, begins, with a collective in
+ * `step`. */
+static void period_begin(const tryst_coll *coll, tryst_step *step, uint64_t begun)
 {
     struct colls *colls = coll->colls;
     const char *why = priorities_begin(priorities_of(colls, coll->subgroup),
                                        colls->host.recorder, begun);
     if (why)
         reason_give(colls, why);
-    if (!is_due(begun - 1))
-        return;
-    struct gather *gather = gather_open(coll, begun);
-    if (!gather || !gather->draft || gather_submit(gather, step) != TRYST_OK) {
-        reason_give(colls, "out of memory, or the step was aborted");
-        if (gather)
-            gather_close(gather);
-    }
+    why = is_due(begun) ? draft_start(coll, step, begun) : NULL;
+    if (why)
+        reason_give(colls, why);
 }
 
 void auto_priority_set(const tryst_coll *coll, tryst_op *op,
                        const struct recorder_submitted *submitted)
 {
     struct priorities *priorities = priorities_of(coll->colls, coll->subgroup);
-    uint64_t begun = priorities_count(priorities, op->step_id);
+    uint64_t begun = priorities_count(priorities, submitted->period);
     if (begun)
-        step_begin(coll, op->step, begun);
+        period_begin(coll, op->step, begun);
     if (!(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND)) &&
         priorities_get(priorities, coll->recorder_name, submitted->use, &op->priority))
         op->flags |= TRYST_OP_PRIORITY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of the program's computation in recorded steps, and the file of one step:
+ * The begin of periods, the names of the computation in them, and the file of one:
  * TRYST_PROFILE, in which %r is the rank. Without %r all ranks have one file, and rank 0
  * writes it.
  *
@@ -21,6 +21,7 @@
 #include "core/os/fd.h"
 #include "core/os/sigpipe.h"
 #include "core/text/refuse.h"
+#include "rendezvous/group_info.h"
 #include "rendezvous/submission.h"
 #include "topology/base/text.h"
 #include "tryst/profile.h"
@@ -88,6 +89,16 @@ static bool action_name_is_valid(const char *name)
     size_t bytes = strnlen(name, TRYST_PROFILE_ACTION_MAX + 1);
     return bytes > 0 && bytes <= TRYST_PROFILE_ACTION_MAX && !strchr(name, ';') &&
            strncmp(name, unnamed, sizeof unnamed - 1) != 0;
+}
+
+tryst_status tryst_period_begin(tryst_group *group)
+{
+    if (!group)
+        return refuse_null("begin a period", "group");
+    tryst_ctx *ctx = rendezvous_group_ctx(group);
+    if (ctx->recorder && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
+        recorder_period_begin(ctx->recorder);
+    return TRYST_OK;
 }
 
 tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name)

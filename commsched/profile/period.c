@@ -36,14 +36,16 @@ uint32_t period_op_add(struct period *period, const struct period_op *op)
     return period->ops_count++;
 }
 
-void period_mark_add(struct period *period, const struct period_mark *mark)
+uint32_t period_mark_add(struct period *period, const struct period_mark *mark)
 {
-    if (period->is_whole &&
-        mem_reserve(&period->marks, &period->marks_room, (size_t)period->marks_count + 1,
-                    sizeof *period->marks))
-        period->marks[period->marks_count++] = *mark;
-    else
+    if (!period->is_whole ||
+        !mem_reserve(&period->marks, &period->marks_room, (size_t)period->marks_count + 1,
+                     sizeof *period->marks)) {
         period->is_whole = false;
+        return PERIOD_NONE;
+    }
+    period->marks[period->marks_count] = *mark;
+    return period->marks_count++;
 }
 
 bool period_is_like(const struct period *period, const struct period *other)

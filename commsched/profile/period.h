@@ -2,11 +2,11 @@
 /** @file period.h
  *  What was recorded of one period of the training.
  *
- *  A period is the time from the first submission of one step to the first submission of
- *  the next one. Its *marks* are the submissions, the first uses of operations, and the
- *  places where a thread names its computation, in the order of time. Between two marks
- *  of a thread lies an action of computation; its duration is the time between the marks
- *  less the thread's time inside waits.
+ *  A period is the time from the first submission of one training step to the first
+ *  submission of the next one (recorder.h). Its *marks* are the submissions, the first
+ *  uses of operations, and the places where a thread names its computation, in the order
+ *  of time. Between two marks of a thread lies an action of computation; its duration is
+ *  the time between the marks less the thread's time inside waits.
  *
  *  Times are ticks (core/os/ticks.h), or nanoseconds of the clock.
  *  Invariant: the marks of one thread are in the order of time.
@@ -26,12 +26,19 @@ struct period_op {
     uint32_t name;   /**< index of its name */
     uint32_t thread; /**< that submitted it; PERIOD_NONE: a callback */
     uint32_t cause;  /**< its callback submitted this one; PERIOD_NONE: none */
+    /** The mark of its first use, if that is its callback; PERIOD_NONE: it is not. */
+    uint32_t callback_mark;
     uint64_t step;
     uint64_t bytes;
     uint64_t at[PROFILE_TIMES]; /**< 0: not recorded */
 };
 
-enum period_mark_kind { PERIOD_SUBMITTED, PERIOD_USED, PERIOD_NAMED };
+enum period_mark_kind {
+    PERIOD_SUBMITTED,
+    PERIOD_USED,
+    PERIOD_NAMED,
+    PERIOD_DROPPED /* a callback that was no use after all */
+};
 
 struct period_mark {
     uint64_t at;
@@ -64,8 +71,9 @@ void period_close(struct period *period);
 /** Add an operation. PERIOD_NONE: no memory, or too many; the period is not whole any
  *  more. */
 uint32_t period_op_add(struct period *period, const struct period_op *op);
-/** Add a mark. Without memory the period is not whole any more. */
-void period_mark_add(struct period *period, const struct period_mark *mark);
+/** Add a mark, and return its index. PERIOD_NONE: no memory; the period is not whole any
+ *  more. */
+uint32_t period_mark_add(struct period *period, const struct period_mark *mark);
 
 /** True if both periods have the same operations, by name and bytes, in the same order.
  */

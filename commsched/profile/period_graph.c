@@ -203,9 +203,11 @@ static bool marks_add(struct graph *graph)
         [PERIOD_SUBMITTED] = submission_add,
         [PERIOD_USED] = use_add,
         [PERIOD_NAMED] = name_set};
-    for (uint32_t i = 0; i < period->marks_count; i++)
-        if (!add[period->marks[i].kind](graph, &period->marks[i]))
+    for (uint32_t i = 0; i < period->marks_count; i++) {
+        const struct period_mark *mark = &period->marks[i];
+        if (mark->kind != PERIOD_DROPPED && !add[mark->kind](graph, mark))
             return false;
+    }
     return true;
 }
 

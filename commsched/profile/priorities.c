@@ -7,11 +7,10 @@
 
 #include "core/memory/alloc.h"
 #include "profile.h"
-#include "recorder.h"
 
 /* The head of a vector: the digest of the names and its complement, of which the maxima
- * are complements if and only if all ranks have one digest; and the step that has
- * begun. */
+ * are complements if and only if all ranks have one digest; and the place of the period
+ * that has begun. */
 enum { DIGEST, DIGEST_NOT, BEGUN, HEAD };
 
 /* An operation of the draft, and its place in the vector behind the head. */
@@ -33,7 +32,7 @@ struct entry {
 };
 
 struct table {
-    uint64_t from; /* the step in which it comes into force */
+    uint64_t from; /* the place of the period in which it comes into force */
     uint32_t names_count;
     struct entry *names; /* by number of the recorder */
     int32_t *priorities;
@@ -41,8 +40,9 @@ struct table {
 
 struct priorities {
     pthread_mutex_t lock;
-    uint64_t count;  /* of steps so far */
-    uint64_t newest; /* the id of the newest step */
+    uint64_t count; /* the place of the newest period; 0: none yet */
+    struct recorder_period newest;
+    uint32_t drafts; /* under way */
     struct draft *arrived;
     struct table *next, *now;
 };
@@ -291,6 +291,7 @@ void priorities_reset(struct priorities *priorities)
     priorities->arrived = NULL;
     priorities->next = priorities->now = NULL;
     priorities->count = 0;
+    priorities->newest = (struct recorder_period){0};
 }
 
 void priorities_close(struct priorities *priorities)
@@ -300,6 +301,22 @@ void priorities_close(struct priorities *priorities)
     priorities_reset(priorities);
     pthread_mutex_destroy(&priorities->lock);
     mem_free(priorities);
+}
+
+bool priorities_draft_begin(struct priorities *priorities)
+{
+    pthread_mutex_lock(&priorities->lock);
+    bool begins = priorities->drafts < PRIORITIES_DRAFTS_MAX;
+    priorities->drafts += begins;
+    pthread_mutex_unlock(&priorities->lock);
+    return begins;
+}
+
+void priorities_draft_end(struct priorities *priorities)
+{
+    pthread_mutex_lock(&priorities->lock);
+    priorities->drafts--;
+    pthread_mutex_unlock(&priorities->lock);
 }
 
 void priorities_arrive(struct priorities *priorities, struct draft *draft)
@@ -326,7 +343,7 @@ static const char *next_make(struct priorities *priorities, struct recorder *rec
     return NULL;
 }
 
-/* Bring the next table into force if its step has begun. */
+/* Bring the next table into force if its period has begun. */
 static const char *next_begin(struct priorities *priorities, struct recorder *recorder,
                               uint64_t begun)
 {
@@ -341,12 +358,14 @@ static const char *next_begin(struct priorities *priorities, struct recorder *re
     return steady ? NULL : "the last two steps have different collectives";
 }
 
-uint64_t priorities_count(struct priorities *priorities, uint64_t step)
+uint64_t priorities_count(struct priorities *priorities, struct recorder_period number)
 {
     uint64_t begun = 0;
     pthread_mutex_lock(&priorities->lock);
-    if (!priorities->count || step > priorities->newest) {
-        priorities->newest = step;
+    if (!priorities->count || recorder_period_is_newer(number, priorities->newest)) {
+        if (number.begins && !priorities->newest.begins)
+            priorities->count = PRIORITIES_AGAIN;
+        priorities->newest = number;
         begun = ++priorities->count;
     }
     pthread_mutex_unlock(&priorities->lock);

@@ -38,13 +38,14 @@ struct uses {
 };
 
 struct recorder {
-    const struct clock *clock; /* NULL: ticks */
-    uint64_t id;               /* of all recorders of the process */
-    pthread_mutex_t lock;      /* guards all below */
-    uint64_t serial;           /* of the present period; 0: none */
-    bool runs;                 /* a step has begun since the last reset */
-    uint64_t step;             /* the newest step */
-    uint64_t count;            /* of periods since the last reset */
+    const struct clock *clock;     /* NULL: ticks */
+    uint64_t id;                   /* of all recorders of the process */
+    pthread_mutex_t lock;          /* guards all below */
+    uint64_t serial;               /* of the present period; 0: none */
+    bool runs;                     /* a period has begun since the last reset */
+    struct recorder_period newest; /* the number of the present period */
+    uint64_t begins;               /* of periods by the program, since the last reset */
+    uint64_t count;                /* of periods since the last reset */
     bool has_too_many_threads;
     uint32_t threads_count;
     struct thread threads[PERIOD_THREADS_MAX];
@@ -103,7 +104,7 @@ void recorder_reset(struct recorder *recorder)
     for (int i = 0; i < PERIODS; i++)
         recorder->periods[i].is_whole = false;
     recorder->runs = false;
-    recorder->count = 0;
+    recorder->begins = recorder->count = 0;
     pthread_mutex_unlock(&recorder->lock);
 }
 
@@ -231,6 +232,21 @@ uint32_t recorder_name(struct recorder *recorder, const char *text)
 
 /* ---- periods ----------------------------------------------------------------------- */
 
+void recorder_period_begin(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    recorder->begins++;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+/* Return the number of the period of a submission in `step`. */
+static struct recorder_period period_number(const struct recorder *recorder,
+                                            uint64_t step)
+{
+    return (struct recorder_period){.begins = recorder->begins,
+                                    .step = recorder->begins ? 0 : step};
+}
+
 static struct period *present(struct recorder *recorder)
 {
     return &recorder->periods[recorder->serial % PERIODS];
@@ -277,11 +293,11 @@ static uint32_t cause_index(struct recorder *recorder, uint64_t op)
     return op_find(recorder, op, &index) == present(recorder) ? index : PERIOD_NONE;
 }
 
-static void mark(struct recorder *recorder, enum period_mark_kind kind, uint64_t now,
-                 uint32_t thread, uint32_t what)
+static uint32_t mark(struct recorder *recorder, enum period_mark_kind kind, uint64_t now,
+                     uint32_t thread, uint32_t what)
 {
     bool known = thread != PERIOD_NONE;
-    period_mark_add(
+    return period_mark_add(
         present(recorder),
         &(struct period_mark){
             .at = now,
@@ -309,10 +325,11 @@ static struct recorder_submitted submit(struct recorder *recorder,
 {
     uint64_t now = recorder_now(recorder);
     uint32_t thread = submission->by_callback ? PERIOD_NONE : thread_index(recorder);
-    if (!recorder->runs || submission->step > recorder->step) {
+    struct recorder_period number = period_number(recorder, submission->step);
+    if (!recorder->runs || recorder_period_is_newer(number, recorder->newest)) {
         period_cut(recorder, now);
         recorder->runs = true;
-        recorder->step = submission->step;
+        recorder->newest = number;
     }
     struct period *period = present(recorder);
     if (submission->name == PERIOD_NONE)
@@ -320,6 +337,7 @@ static struct recorder_submitted submit(struct recorder *recorder,
     struct period_op op = {.name = submission->name,
                            .thread = thread,
                            .cause = cause_index(recorder, submission->cause),
+                           .callback_mark = PERIOD_NONE,
                            .step = submission->step,
                            .bytes = submission->bytes,
                            .at[PROFILE_READY] = now};
@@ -328,7 +346,8 @@ static struct recorder_submitted submit(struct recorder *recorder,
         mark(recorder, PERIOD_SUBMITTED, now, thread, index);
     return (struct recorder_submitted){
         .op = index == PERIOD_NONE ? 0 : op_number(period, index),
-        .use = use_count(recorder, submission->name)};
+        .use = use_count(recorder, submission->name),
+        .period = number};
 }
 
 struct recorder_submitted recorder_submit(struct recorder *recorder,
@@ -355,15 +374,30 @@ void recorder_done(struct recorder *recorder, uint64_t op, uint64_t matched_at,
     pthread_mutex_unlock(&recorder->lock);
 }
 
-/* Record the first use, by `thread`. A use in a later period has no mark: that period's
- * computation does not depend on its own operations there. */
+/* Record the first use, by a callback for the thread that submitted the operation, or by
+ * the calling thread. A use in a later period has no mark: that period's computation does
+ * not depend on its own operations there. */
 static void use(struct recorder *recorder, struct period *period, uint32_t index,
-                uint32_t thread)
+                bool by_callback)
 {
     struct period_op *op = &period->ops[index];
+    uint32_t thread = by_callback ? op->thread : thread_index(recorder), at = PERIOD_NONE;
     op->at[PROFILE_FIRST_USE] = recorder_now(recorder);
     if (period == present(recorder) && thread != PERIOD_NONE)
-        mark(recorder, PERIOD_USED, op->at[PROFILE_FIRST_USE], thread, index);
+        at = mark(recorder, PERIOD_USED, op->at[PROFILE_FIRST_USE], thread, index);
+    op->callback_mark = by_callback ? at : PERIOD_NONE;
+}
+
+/* Drop the use by the callback of an operation that a thread waits for: the callback took
+ * note of the end alone. */
+static void callback_use_drop(struct period *period, uint32_t index)
+{
+    struct period_op *op = &period->ops[index];
+    if (op->callback_mark == PERIOD_NONE)
+        return;
+    period->marks[op->callback_mark].kind = PERIOD_DROPPED;
+    op->callback_mark = PERIOD_NONE;
+    op->at[PROFILE_FIRST_USE] = 0;
 }
 
 void recorder_use(struct recorder *recorder, uint64_t op, bool by_callback)
@@ -371,9 +405,10 @@ void recorder_use(struct recorder *recorder, uint64_t op, bool by_callback)
     uint32_t index;
     pthread_mutex_lock(&recorder->lock);
     struct period *period = op_find(recorder, op, &index);
+    if (period && !by_callback)
+        callback_use_drop(period, index);
     if (period && !period->ops[index].at[PROFILE_FIRST_USE])
-        use(recorder, period, index,
-            by_callback ? period->ops[index].thread : thread_index(recorder));
+        use(recorder, period, index, by_callback);
     pthread_mutex_unlock(&recorder->lock);
 }
 
@@ -383,8 +418,7 @@ void recorder_use_step(struct recorder *recorder, uint64_t step, bool by_callbac
     struct period *period = present(recorder);
     for (uint32_t i = 0; i < period->ops_count; i++)
         if (period->ops[i].step == step && !period->ops[i].at[PROFILE_FIRST_USE])
-            use(recorder, period, i,
-                by_callback ? period->ops[i].thread : thread_index(recorder));
+            use(recorder, period, i, by_callback);
     pthread_mutex_unlock(&recorder->lock);
 }
 
@@ -458,7 +492,8 @@ static tryst_status no_period(const struct recorder *recorder, struct err *err)
                        PERIOD_THREADS_MAX);
     return err_set(err, TRYST_E_INVALID,
                    "no whole step was recorded: at least two steps must have "
-                   "collectives, at most %d each, and memory must suffice",
+                   "collectives, at most %d each, and memory must suffice; a program "
+                   "that trains in one tryst_step must call tryst_period_begin",
                    PERIOD_OPS_MAX);
 }
 

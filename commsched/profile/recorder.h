@@ -8,7 +8,9 @@
  *  README.md has the rules.
  *
  *  A new period begins with the first submission in a step that is newer than all before.
- *  The last three whole periods are kept, and the memory of all is bounded (period.h).
+ *  Once the program has called recorder_period_begin, it begins with the first submission
+ *  after each such call, and not with steps. The last three whole periods are kept, and
+ *  the memory of all is bounded (period.h).
  *
  *  Thread: any, but for open and close. Never blocks but for a mutex that is held for
  *  some ten nanoseconds.
@@ -39,6 +41,24 @@ void recorder_reset(struct recorder *recorder);
  *  a number with which submissions make the period not whole. */
 uint32_t recorder_name(struct recorder *recorder, const char *text);
 
+/** The number of a period: the calls of recorder_period_begin before it and, before the
+ *  first one, its step. */
+struct recorder_period {
+    uint64_t begins;
+    uint64_t step; /**< 0 where `begins` is not */
+};
+
+/** True if a period with the number `one` is newer than one with the number `other`. */
+static inline bool recorder_period_is_newer(struct recorder_period one,
+                                            struct recorder_period other)
+{
+    return one.begins != other.begins ? one.begins > other.begins : one.step > other.step;
+}
+
+/** Begin a period with the next submission of any thread; until the reset, steps begin
+ *  none any more. Calls without a submission between them are one. */
+void recorder_period_begin(struct recorder *recorder);
+
 struct recorder_submission {
     uint32_t name; /**< of recorder_name */
     uint64_t step, bytes;
@@ -50,6 +70,7 @@ struct recorder_submission {
 struct recorder_submitted {
     uint64_t op;  /**< its number for the calls below; 0: it is not recorded */
     uint32_t use; /**< the n-th of its name in the period, from 1 on */
+    struct recorder_period period; /**< its number; older steps have older numbers */
 };
 
 /** Record that the calling thread submits an operation. */
@@ -61,7 +82,8 @@ uint64_t recorder_now(const struct recorder *recorder);
 void recorder_done(struct recorder *recorder, uint64_t op, uint64_t matched_at,
                    uint64_t first_slice_at);
 /** Record the first use of an operation; later ones change nothing. `by_callback`: in a
- *  callback, which counts as a use by the thread that submitted the operation. */
+ *  callback, which counts as a use by the thread that submitted the operation, unless a
+ *  thread waits for the operation or tests it later: that use counts instead. */
 void recorder_use(struct recorder *recorder, uint64_t op, bool by_callback);
 /** Record that all operations of a step are used that were not used before: the program
  *  has waited for the close of the step. */

@@ -39,9 +39,9 @@
  *  TRYST_PROFILE=FILE records the steps of a program that uses collectives, without a
  *  change of the program, and writes the profile of one of them to FILE when the group
  *  closes. A step lasts from the first collective that is submitted in it to the first
- *  one of the next step. Its actions are the computation of each thread between its
- *  submissions and its first uses of results, outside of the library's waits;
- *  tryst_profile_action names them.
+ *  one of the next step, or from one call of tryst_period_begin to the next. Its actions
+ *  are the computation of each thread between its submissions and its first uses of
+ *  results, outside of the library's waits; tryst_profile_action names them.
  *
  *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a
  *  profile. Why a call failed: tryst_last_error.
@@ -128,6 +128,27 @@ TRYST_API uint32_t tryst_profile_nodes(const tryst_profile *profile);
  */
 TRYST_API tryst_status tryst_profile_node_get(const tryst_profile *profile,
                                               uint32_t index, tryst_profile_node *node_p);
+
+/** Begin a training step: with the first collective that any thread submits after this
+ *  call. From the first call on, until the group closes, a step that is recorded
+ *  (TRYST_PROFILE), or of which priorities are drafted (TRYST_AUTO_PRIORITY), lasts from
+ *  one call to the next one, and not from one tryst_step_open to the next one. For
+ *  programs that train in one step of the library, or open several in a training step.
+ *
+ *  Calls without a collective between them are one, so a call may come anywhere between
+ *  the last collective of a training step and the first of the next one. Operations that
+ *  are under way belong to the training step in which they were submitted.
+ *
+ *  Each rank calls this at the same place of its program. Nothing is sent, and no rank
+ *  waits for another. If only some ranks call this, they record their training steps,
+ *  drafts of priorities may not meet, and all operations work. Costs a test of a pointer
+ *  unless TRYST_PROFILE or TRYST_AUTO_PRIORITY records.
+ *
+ *  Thread:  any; from a callback too. Never blocks. Collectives that another thread
+ *           submits during the call belong to either step.
+ *  Returns: TRYST_OK, or TRYST_E_INVALID: no group
+ */
+TRYST_API tryst_status tryst_period_begin(tryst_group *group);
 
 #define TRYST_PROFILE_ACTION_MAX 255 /**< bytes of an action's name, at most */
 

@@ -28,8 +28,9 @@ static struct shared *shared;
 struct program {
     struct harness_rank *rank;
     float (*tensors)[COUNT];
-    bool user_sets; /* give each operation the priority of its submission */
-    bool wanders;   /* each step uses other names */
+    bool user_sets;    /* give each operation the priority of its submission */
+    bool wanders;      /* each step uses other names */
+    bool has_one_step; /* of the library, for all training steps */
     tryst_subgroup *subgroup;
 };
 
@@ -104,9 +105,13 @@ static void program_steps(struct program *program)
     CHECK(program->tensors = calloc(OPS, sizeof *program->tensors));
     for (int number = 0; number < STEPS; number++) {
         tryst_step *before = step;
-        step = harness_step(rank, (uint64_t)number + 1);
-        if (before)
-            harness_step_close(before);
+        if (program->has_one_step)
+            CHECK_STATUS(tryst_period_begin(rank->group), TRYST_OK);
+        if (!program->has_one_step || !before) {
+            step = harness_step(rank, (uint64_t)number + 1);
+            if (before)
+                harness_step_close(before);
+        }
         step_run(program, number, step);
     }
     harness_step_close(step);
@@ -127,11 +132,18 @@ static void plain_main(struct harness_rank *rank)
     shared->in_order[rank->rank] = order_read(rank);
 }
 
+static void one_step_main(struct harness_rank *rank)
+{
+    struct program program = {.rank = rank, .has_one_step = true};
+    program_run(&program);
+    shared->in_order[rank->rank] = order_read(rank);
+}
+
 /* The same in a subgroup, of both ranks in the other order. */
-static void subgroup_main(struct harness_rank *rank)
+static void subgroup_run(struct harness_rank *rank, bool has_one_step)
 {
     static const int32_t members[] = {1, 0};
-    struct program program = {.rank = rank};
+    struct program program = {.rank = rank, .has_one_step = has_one_step};
     const tryst_subgroup_params params = {
         .struct_size = sizeof params, .members = members, .count = 2};
     harness_open(rank);
@@ -140,6 +152,16 @@ static void subgroup_main(struct harness_rank *rank)
     tryst_subgroup_close(program.subgroup);
     harness_close(rank);
     shared->in_order[rank->rank] = order_read(rank);
+}
+
+static void subgroup_main(struct harness_rank *rank)
+{
+    subgroup_run(rank, false);
+}
+
+static void one_step_subgroup_main(struct harness_rank *rank)
+{
+    subgroup_run(rank, true);
 }
 
 static void user_main(struct harness_rank *rank)
@@ -201,22 +223,32 @@ static void off(void **state)
     assert_in_range(shared->in_order[0], 0, 800);
 }
 
-static void by_need(void **state)
+static void run_by_need(void (*main)(struct harness_rank *))
 {
-    (void)state;
-    run("1", true, plain_main);
+    run("1", true, main);
     assert_in_range(shared->in_order[0], 900, 1000);
     assert_in_range(shared->in_order[1], 900, 1000);
     assert_int_equal(atomic_load(&shared->lines), 0);
 }
 
+static void by_need(void **state)
+{
+    (void)state;
+    run_by_need(plain_main);
+}
+
 static void by_need_in_subgroup(void **state)
 {
     (void)state;
-    run("1", true, subgroup_main);
-    assert_in_range(shared->in_order[0], 900, 1000);
-    assert_in_range(shared->in_order[1], 900, 1000);
-    assert_int_equal(atomic_load(&shared->lines), 0);
+    run_by_need(subgroup_main);
+}
+
+/* One step of the library, in which the program begins its training steps. */
+static void by_need_in_one_step(void **state)
+{
+    (void)state;
+    run_by_need(one_step_main);
+    run_by_need(one_step_subgroup_main);
 }
 
 /* Priorities of the user, which follow the submission, win. */
@@ -278,6 +310,56 @@ static void ranks_differ(void **state)
     line_check("the ranks' last steps have different collectives");
 }
 
+/* ---- ranks of which one begins no training steps ----------------------------------- */
+
+enum { BEGINS = 20 };
+
+/* Begin a training step before each all-reduce, or none. */
+static void begins_run(struct harness_rank *rank, bool begins)
+{
+    float data = 0;
+    tryst_op *op;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = &data,
+                           .count = 1,
+                           .dtype = TRYST_DTYPE_F32};
+    harness_open(rank);
+    tryst_step *step = harness_step(rank, 1);
+    for (int number = 1; number <= BEGINS; number++) {
+        data = (float)(number * (rank->rank + 1));
+        if (begins)
+            CHECK_STATUS(tryst_period_begin(rank->group), TRYST_OK);
+        CHECK_STATUS(
+            tryst_allreduce(step, "a", NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op),
+            TRYST_OK);
+        harness_end(op, TRYST_OK);
+        CHECK(data == (float)(3 * number));
+    }
+    harness_step_close(step);
+    harness_close(rank);
+}
+
+static void lone_begins_main(struct harness_rank *rank)
+{
+    begins_run(rank, rank->rank == 0);
+}
+
+static void all_begin_main(struct harness_rank *rank)
+{
+    begins_run(rank, true);
+}
+
+/* Drafts of rank 0 meet none: it makes no more after some, all its collectives work, and
+ * the step closes. Drafts of all ranks end, so there is always room for the next. */
+static void one_rank_begins(void **state)
+{
+    (void)state;
+    run("1", false, lone_begins_main);
+    line_check("earlier drafts wait for other ranks");
+    run("1", false, all_begin_main);
+    assert_int_equal(atomic_load(&shared->lines), 0);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -300,9 +382,11 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(off, setup, teardown),
         cmocka_unit_test_setup_teardown(by_need, setup, teardown),
         cmocka_unit_test_setup_teardown(by_need_in_subgroup, setup, teardown),
+        cmocka_unit_test_setup_teardown(by_need_in_one_step, setup, teardown),
         cmocka_unit_test_setup_teardown(user_wins, setup, teardown),
         cmocka_unit_test_setup_teardown(steps_differ, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_differ, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_rank_begins, setup, teardown),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

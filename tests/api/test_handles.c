@@ -386,6 +386,7 @@ static void test_null(void **state)
     tryst_trace_span(NULL, "span", 1, 2, 3);
     tryst_trace_counter(NULL, "counter", 1);
     ROW(tryst_profile_action(NULL, "action") == TRYST_E_INVALID);
+    ROW(tryst_period_begin(NULL) == TRYST_E_INVALID);
     tryst_op_release(NULL);
     tryst_key_release(NULL);
     tryst_mem_release(NULL);

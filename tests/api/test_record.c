@@ -32,7 +32,8 @@ struct program {
     float *gradients[LAYERS];
     tryst_op *ops[LAYERS];
     tryst_step *step;
-    unsigned late_ms; /* of the rank, in each step */
+    bool has_one_step; /* of the library, for all training steps */
+    unsigned late_ms;  /* of the rank, in each step */
     uint64_t begin_ns, waited_ns;
     double seconds[STEPS]; /* the computation of each period */
 };
@@ -60,15 +61,24 @@ static void use(struct program *program, int layer)
         CHECK(program->gradients[layer][i] == (float)(layer * program->rank->size));
 }
 
+static void step_begin(struct program *program, int number)
+{
+    tryst_step *before = program->step;
+    if (program->has_one_step)
+        CHECK_STATUS(tryst_period_begin(program->rank->group), TRYST_OK);
+    if (program->has_one_step && before)
+        return;
+    program->step = harness_step(program->rank, (uint64_t)number + 1);
+    if (before)
+        harness_step_close(before);
+}
+
 /* One step: the backward pass of all layers but the last one, the forward pass, and the
  * backward pass of the last layer. */
 static void step_run(struct program *program, int number)
 {
-    tryst_step *before = program->step;
     uint64_t now_ns;
-    program->step = harness_step(program->rank, (uint64_t)number + 1);
-    if (before)
-        harness_step_close(before);
+    step_begin(program, number);
     harness_sleep_ms(program->late_ms);
     now_ns = harness_now_ns();
     if (number > 0)
@@ -192,9 +202,9 @@ static void path_of(const struct harness_rank *rank, char path[PATH_BYTES])
     snprintf(path, PATH_BYTES, "%s/step.%d.json", shared->folder, rank->rank);
 }
 
-static void training_main(struct harness_rank *rank)
+static void program_check(struct harness_rank *rank, bool has_one_step)
 {
-    struct program program = {.rank = rank};
+    struct program program = {.rank = rank, .has_one_step = has_one_step};
     char path[PATH_BYTES];
     tryst_profile *profile;
     harness_open(rank);
@@ -207,6 +217,17 @@ static void training_main(struct harness_rank *rank)
     replay_check(profile, &program);
     tryst_profile_close(profile);
     CHECK(unlink(path) == 0);
+}
+
+static void training_main(struct harness_rank *rank)
+{
+    program_check(rank, false);
+}
+
+/* The same in one step of the library. */
+static void one_step_training_main(struct harness_rank *rank)
+{
+    program_check(rank, true);
 }
 
 /* Rank 1 submits each collective 60 ms after rank 0, which therefore meets it late. */
@@ -268,6 +289,13 @@ static void training(void **state)
 {
     (void)state;
     assert_int_equal(run("step.%r.json", training_main), 0);
+    assert_int_equal(atomic_load(&shared->lines), 0);
+}
+
+static void training_in_one_step(void **state)
+{
+    (void)state;
+    assert_int_equal(run("step.%r.json", one_step_training_main), 0);
     assert_int_equal(atomic_load(&shared->lines), 0);
 }
 
@@ -389,6 +417,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(training, setup, teardown),
+        cmocka_unit_test_setup_teardown(training_in_one_step, setup, teardown),
         cmocka_unit_test_setup_teardown(late, setup, teardown),
         cmocka_unit_test_setup_teardown(one_file, setup, teardown),
         cmocka_unit_test_setup_teardown(warnings, setup, teardown),

@@ -245,16 +245,66 @@ static void subgroups(void **state)
     wanted("b", 1, NONE); /* this table is the newest one of its owner */
 }
 
-/* A step begins with the first operation in one that is newer than all before. */
+static uint64_t counted(uint64_t begins, uint64_t number)
+{
+    return priorities_count(priorities[0],
+                            (struct recorder_period){.begins = begins, .step = number});
+}
+
+/* A period begins with the first operation in one that is newer than all before. Places
+ * count anew when the program begins periods. */
 static void count(void **state)
 {
     (void)state;
-    assert_int_equal(priorities_count(priorities[0], 7), 1);
-    assert_int_equal(priorities_count(priorities[0], 7), 0);
-    assert_int_equal(priorities_count(priorities[0], 9), 2);
-    assert_int_equal(priorities_count(priorities[0], 8), 0);
+    assert_int_equal(counted(0, 7), 1);
+    assert_int_equal(counted(0, 7), 0);
+    assert_int_equal(counted(0, UINT64_MAX - 1), 2);
+    assert_int_equal(counted(0, 8), 0);
+    assert_true(counted(2, 0) == PRIORITIES_AGAIN + 1);
+    assert_int_equal(counted(2, 0), 0);
+    assert_int_equal(counted(1, 0), 0);
+    assert_int_equal(counted(0, UINT64_MAX - 1), 0);
+    assert_true(counted(9, 0) == PRIORITIES_AGAIN + 2);
     priorities_reset(priorities[0]);
-    assert_int_equal(priorities_count(priorities[0], 3), 1);
+    assert_true(counted(1, 0) == PRIORITIES_AGAIN + 1);
+    priorities_reset(priorities[0]);
+    assert_int_equal(counted(0, 3), 1);
+}
+
+/* The program begins periods when a draft of its steps is under way: the table comes into
+ * force with the next period, on all ranks. */
+static void begun_meanwhile(void **state)
+{
+    (void)state;
+    both(&steps);
+    both(&steps);
+    gather(2);
+    for (int r = 0; r < RANKS; r++)
+        recorder_period_begin(recorders[r]);
+    both(&steps);
+    begin(PRIORITIES_AGAIN + 1, NULL);
+    wanted("a", 2, 4);
+    both(&steps); /* in the same period: no call came */
+    for (int r = 0; r < RANKS; r++)
+        recorder_period_begin(recorders[r]);
+    both(&steps);
+    gather(PRIORITIES_AGAIN + 2);
+    begin(PRIORITIES_AGAIN + 2, NULL);
+    wanted("a", 4, NONE); /* four uses of the name, in force one period later */
+    begin(PRIORITIES_AGAIN + 3, "last two steps");
+}
+
+/* Drafts that meet none are few. */
+static void drafts_wait(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PRIORITIES_DRAFTS_MAX; i++)
+        assert_true(priorities_draft_begin(priorities[0]));
+    assert_false(priorities_draft_begin(priorities[0]));
+    assert_true(priorities_draft_begin(priorities[1]));
+    priorities_draft_end(priorities[0]);
+    assert_true(priorities_draft_begin(priorities[0]));
+    assert_false(priorities_draft_begin(priorities[0]));
 }
 
 /* Times above 18 minutes are one; the order by name goes on. */
@@ -313,7 +363,8 @@ int main(void)
         PRIORITY_TEST(different_steps), PRIORITY_TEST(different_ranks),
         PRIORITY_TEST(not_whole),       PRIORITY_TEST(subgroups),
         PRIORITY_TEST(allocations),     PRIORITY_TEST(count),
-        PRIORITY_TEST(longest),
+        PRIORITY_TEST(longest),         PRIORITY_TEST(begun_meanwhile),
+        PRIORITY_TEST(drafts_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,13 +32,17 @@ static void compute(unsigned ms)
     now_ns += ms * NS_PER_MS;
 }
 
-static uint64_t submit(const char *name, uint64_t bytes)
+static struct recorder_submitted submitted(const char *name, uint64_t bytes)
 {
     return recorder_submit(
-               recorder,
-               &(struct recorder_submission){
-                   .name = recorder_name(recorder, name), .step = step, .bytes = bytes})
-        .op;
+        recorder, &(struct recorder_submission){.name = recorder_name(recorder, name),
+                                                .step = step,
+                                                .bytes = bytes});
+}
+
+static uint64_t submit(const char *name, uint64_t bytes)
+{
+    return submitted(name, bytes).op;
 }
 
 /* Wait for an operation, which ends after `ms`. */
@@ -76,6 +80,15 @@ static tryst_profile *recorded(void)
     return profile;
 }
 
+static void refused(const char *reason)
+{
+    struct err err = ERR_INIT;
+    tryst_profile *profile = NULL;
+    assert_int_equal(recorder_profile(recorder, &err, &profile), TRYST_E_INVALID);
+    if (!strstr(err.text, reason))
+        fail_msg("\"%s\" has no \"%s\"", err.text, reason);
+}
+
 static double period(tryst_profile *profile)
 {
     tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1e18};
@@ -86,9 +99,8 @@ static double period(tryst_profile *profile)
 
 /* A step of data-parallel training with two layers: backward of layer 0, forward of layer
  * 0 and 1, backward of layer 1, which begins the next step. */
-static void train(unsigned extra_ms)
+static void layers(unsigned extra_ms)
 {
-    step++;
     uint64_t g1 = submit("gradient 1", 4000);
     compute(10);
     uint64_t g0 = submit("gradient 0", 8000);
@@ -99,12 +111,15 @@ static void train(unsigned extra_ms)
     compute(20 + extra_ms);
 }
 
-static void data_parallel(void **state)
+static void train(unsigned extra_ms)
 {
-    (void)state;
-    for (int i = 0; i < 4; i++)
-        train(0);
-    tryst_profile *profile = recorded();
+    step++;
+    layers(extra_ms);
+}
+
+/* Check the graph of train(0). */
+static void layers_check(tryst_profile *profile)
+{
     assert_int_equal(tryst_profile_nodes(profile), 5);
     check(profile, 0, "gradient 1", 4000, "");
     check(profile, 1, "thread 0;action 0", 0.010, "");
@@ -121,6 +136,15 @@ static void data_parallel(void **state)
     assert_true(node.matched_s < 0);
     assert_int_equal(tryst_profile_node_get(profile, 0, &node), TRYST_OK);
     near(node.first_use_s, 0.024);
+}
+
+static void data_parallel(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        train(0);
+    tryst_profile *profile = recorded();
+    layers_check(profile);
     tryst_profile_close(profile);
 }
 
@@ -279,6 +303,204 @@ static void callbacks(void **state)
     tryst_profile_close(profile);
 }
 
+/* A callback takes note of the end, and the thread waits later: the wait is the use. A
+ * second wait, and one in the next period, change nothing that is recorded. */
+static void callback_before_wait(void **state)
+{
+    uint64_t early = 0;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        step++;
+        uint64_t first = submit("first", 1);
+        if (early)
+            recorder_use(recorder, early, false);
+        compute(1);
+        recorder_use(recorder, first, true);
+        compute(2);
+        early = submit("early", 1);
+        recorder_use(recorder, early, true);
+        compute(4);
+        recorder_use(recorder, first, false);
+        recorder_use(recorder, first, true);
+        compute(8);
+        recorder_use(recorder, first, false);
+    }
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 5);
+    check(profile, 1, "thread 0;action 0", 0.003, "");
+    check(profile, 2, "early", 1, "thread 0;action 0");
+    check(profile, 3, "thread 0;action 1", 0.004, "thread 0;action 0");
+    check(profile, 4, "thread 0;action 2", 0.008, "thread 0;action 1,first");
+    tryst_profile_node node = {.struct_size = sizeof node};
+    assert_int_equal(tryst_profile_node_get(profile, 0, &node), TRYST_OK);
+    near(node.first_use_s, 0.007);
+    tryst_profile_close(profile);
+}
+
+/* ---- periods that the program begins ----------------------------------------------- */
+
+/* One step for all: the graph is that of steps, wherever the calls are between the last
+ * submission and the next one, and however many. */
+static void one_step(void **state)
+{
+    (void)state;
+    layers(0);
+    layers(0);
+    refused("tryst_period_begin");
+    for (unsigned i = 0; i < 4; i++) {
+        recorder_period_begin(recorder);
+        layers(0);
+        if (i % 2)
+            recorder_period_begin(recorder);
+    }
+    tryst_profile *profile = recorded();
+    layers_check(profile);
+    tryst_profile_close(profile);
+}
+
+/* A call while an operation of the period is not used yet: the period goes on until the
+ * next submission, so the use counts. */
+static void begin_before_use(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        uint64_t gradient = submit("gradient", 1);
+        compute(3);
+        recorder_period_begin(recorder);
+        await(gradient, 4);
+        compute(5);
+    }
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 3);
+    check(profile, 1, "thread 0;action 0", 0.003, "");
+    check(profile, 2, "thread 0;action 1", 0.005, "thread 0;action 0,gradient");
+    near(period(profile), 0.008);
+    tryst_profile_close(profile);
+}
+
+/* An operation is under way when the next period runs: nothing in its own period comes
+ * after it, nothing in the next one either, and its end is recorded. */
+static void under_way(void **state)
+{
+    uint64_t before = 0;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        recorder_period_begin(recorder);
+        uint64_t gradient = submit("gradient", 1);
+        compute(3);
+        if (before)
+            await(before, 1);
+        compute(2);
+        before = gradient;
+    }
+    tryst_profile *profile = recorded();
+    assert_int_equal(tryst_profile_nodes(profile), 2);
+    check(profile, 1, "thread 0;action 0", 0.005, "");
+    tryst_profile_node node = {.struct_size = sizeof node};
+    assert_int_equal(tryst_profile_node_get(profile, 0, &node), TRYST_OK);
+    near(node.done_s, 0.010); /* in the period behind */
+    tryst_profile_close(profile);
+}
+
+/* Before the first call steps cut, however large their ids; then they do not, until the
+ * group ends. */
+static void steps_and_begins(void **state)
+{
+    (void)state;
+    step = UINT64_MAX - 4;
+    train(0);
+    train(0);
+    for (int i = 0; i < 3; i++) {
+        recorder_period_begin(recorder);
+        submit("first", 1);
+        compute(2);
+        step = 7 + (uint64_t)i;
+        submit("second", 2);
+        compute(3);
+        step = 50 - (uint64_t)i;
+        submit("third", 3);
+        compute(4);
+    }
+    tryst_profile *profile = recorded();
+    check(profile, 0, "first", 1, "");
+    check(profile, 2, "second", 2, "thread 0;action 0");
+    check(profile, 4, "third", 3, "thread 0;action 1");
+    near(period(profile), 0.009);
+    tryst_profile_close(profile);
+    recorder_reset(recorder);
+    step = 0;
+    train(0);
+    refused("no whole step");
+    train(0);
+    tryst_profile_close(recorded());
+}
+
+/* Uses of a name, and numbers of periods: only a submission counts, and one of the same
+ * or an older step is no newer. */
+static void numbers(void **state)
+{
+    (void)state;
+    step = 9;
+    struct recorder_submitted first = submitted("a", 1);
+    step = 8;
+    struct recorder_submitted older = submitted("a", 1);
+    assert_int_equal(first.use, 1);
+    assert_int_equal(older.use, 2);
+    assert_true(recorder_period_is_newer(first.period, older.period));
+    recorder_period_begin(recorder);
+    struct recorder_submitted begun = submitted("a", 1), same = submitted("a", 1);
+    assert_int_equal(begun.use, 1);
+    assert_int_equal(same.use, 2);
+    assert_true(recorder_period_is_newer(begun.period, first.period));
+    assert_false(recorder_period_is_newer(first.period, begun.period));
+    step = 99;
+    same = submitted("a", 1);
+    assert_int_equal(same.use, 3);
+    assert_false(recorder_period_is_newer(same.period, begun.period));
+    assert_false(recorder_period_is_newer(begun.period, same.period));
+    recorder_period_begin(recorder);
+    recorder_period_begin(recorder);
+    struct recorder_submitted next = submitted("a", 1);
+    assert_int_equal(next.use, 1);
+    assert_true(recorder_period_is_newer(next.period, begun.period));
+}
+
+enum { SUBMITTERS = 3, SUBMISSIONS = 3000 };
+
+static void *submitter(void *arg)
+{
+    struct recorder *own = arg;
+    struct recorder_submission submission = {.name = recorder_name(own, "op")};
+    struct recorder_period newest = {0};
+    for (int i = 0; i < SUBMISSIONS; i++) {
+        struct recorder_submitted at = recorder_submit(own, &submission);
+        if (recorder_period_is_newer(newest, at.period))
+            return NULL;
+        newest = at.period;
+        recorder_use(own, at.op, i % 2);
+    }
+    return arg;
+}
+
+/* One thread begins periods while others submit: numbers go up in each thread. */
+static void begins_and_submissions(void **state)
+{
+    pthread_t threads[SUBMITTERS];
+    (void)state;
+    for (int t = 0; t < SUBMITTERS; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, submitter, recorder), 0);
+    for (int i = 0; i < SUBMISSIONS; i++) {
+        recorder_period_begin(recorder);
+        submit("own", 1);
+    }
+    for (int t = 0; t < SUBMITTERS; t++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[t], &result), 0);
+        assert_ptr_equal(result, recorder);
+    }
+    tryst_profile_close(recorded());
+}
+
 /* ---- threads ----------------------------------------------------------------------- */
 
 static void *other_thread(void *arg)
@@ -318,15 +540,6 @@ static void *one_mark(void *arg)
     (void)arg;
     submit("thread", 1);
     return NULL;
-}
-
-static void refused(const char *reason)
-{
-    struct err err = ERR_INIT;
-    tryst_profile *profile = NULL;
-    assert_int_equal(recorder_profile(recorder, &err, &profile), TRYST_E_INVALID);
-    if (!strstr(err.text, reason))
-        fail_msg("\"%s\" has no \"%s\"", err.text, reason);
 }
 
 static void too_many_threads(void **state)
@@ -517,6 +730,13 @@ int main(void)
         RECORDER_TEST(names_and_uses),
         RECORDER_TEST(named),
         RECORDER_TEST(callbacks),
+        RECORDER_TEST(callback_before_wait),
+        RECORDER_TEST(one_step),
+        RECORDER_TEST(begin_before_use),
+        RECORDER_TEST(under_way),
+        RECORDER_TEST(steps_and_begins),
+        RECORDER_TEST(numbers),
+        RECORDER_TEST(begins_and_submissions),
         RECORDER_TEST(threads),
         RECORDER_TEST(too_many_threads),
         RECORDER_TEST(nothing),

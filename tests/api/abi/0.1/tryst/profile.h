@@ -38,6 +38,8 @@ TRYST_API uint32_t tryst_profile_nodes(const tryst_profile *profile);
 TRYST_API tryst_status tryst_profile_node_get(const tryst_profile *profile,
                                               uint32_t index, tryst_profile_node *node_p);
 
+TRYST_API tryst_status tryst_period_begin(tryst_group *group);
+
 #define TRYST_PROFILE_ACTION_MAX 255
 
 TRYST_API tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name);
