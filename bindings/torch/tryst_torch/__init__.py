@@ -22,8 +22,9 @@ _C = load()
 
 from tryst_torch.cross_barrier import CrossBarrier  # noqa: E402
 from tryst_torch.ddp import HookState, ddp_hook  # noqa: E402
+from tryst_torch.periods import period_begin  # noqa: E402
 
-__all__ = ["CrossBarrier", "HookState", "ddp_hook", "dump", "priority", "register"]
+__all__ = ["CrossBarrier", "HookState", "ddp_hook", "dump", "period_begin", "priority", "register"]
 __version__ = _C.headers_version
 
 

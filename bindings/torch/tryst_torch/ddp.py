@@ -16,7 +16,7 @@ import weakref
 import torch
 import torch.distributed as dist
 
-from tryst_torch import _C
+from tryst_torch import _C, periods
 
 PIECE_BYTES = 256 << 10
 
@@ -108,6 +108,7 @@ class HookState:
         """Start the all-reduces of a bucket, and return its pieces."""
         if bucket.index() == 0:
             self.pieces, self._ready = [], 0
+            periods.backward_begins(self)
         pieces = self._cut(bucket)
         before = _C.priority_get()
         try:
@@ -119,6 +120,21 @@ class HookState:
         self._ready += len(bucket.parameters())
         self.pieces += reversed(pieces)
         return pieces
+
+    def wait_at_end(self):
+        """Wait for the pieces at the end of backward, before DDP waits for futures: a wait in the library makes progress,
+        and a recorded step has it as a wait."""
+        try:
+            torch.autograd.Variable._execution_engine.queue_callback(self._wait)
+        except RuntimeError:
+            pass  # no backward pass runs: a rank that has joined (torch.distributed.algorithms.Join)
+
+    def _wait(self):
+        for piece in self.pieces:
+            try:
+                piece.work.wait()
+            except RuntimeError:
+                return  # DDP raises it
 
     def _cut(self, bucket):
         buffer, parameters = bucket.buffer(), bucket.parameters()
@@ -156,6 +172,8 @@ def ddp_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[
         done.set_result(buffer)
         return done
     pieces = state.start(bucket)
+    if bucket.is_last():
+        state.wait_at_end()
     all_done = torch.futures.collect_all([piece.work.get_future() for piece in pieces])
     return all_done.then(lambda done: _result(done, buffer))
 

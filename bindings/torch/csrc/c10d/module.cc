@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Python module tryst_torch._C: it opens process groups, and sets a thread's
- * priority.
+/* The Python module tryst_torch._C: it opens process groups, sets a thread's priority,
+ * and begins training steps.
  *
  * The first process group of a job opens a World, and process groups of some of its ranks
  * are views of this World. If the job's first process group has another backend (gloo,
@@ -71,6 +71,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
           py::call_guard<py::gil_scoped_release>());
     m.def("priority_get", tryst_torch::urgency_get);
     m.def("priority_set", tryst_torch::urgency_set);
+    m.def("period_begin", tryst_torch::World::period_begin,
+          py::call_guard<py::gil_scoped_release>());
     m.def("finisher_stop", tryst_torch::finisher_stop,
           py::call_guard<py::gil_scoped_release>());
     m.def("dump_text", tryst_torch::dump_text, py::call_guard<py::gil_scoped_release>());

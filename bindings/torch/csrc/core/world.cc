@@ -7,9 +7,15 @@
 #include "world.h"
 
 #include <cstring>
+#include <set>
+#include <tryst/profile.h>
 
 namespace tryst_torch
 {
+
+/* Those that have a group. Never freed: a World may end after main. */
+static std::mutex worlds_mutex; /* guards worlds */
+static std::set<World *> &worlds = *new std::set<World *>;
 
 void check(tryst_status status, const std::string &what)
 {
@@ -25,6 +31,8 @@ World::World(int rank, int size, uint64_t timeout_ns, const Gather &gather)
 {
     try {
         open_group(rank, size, timeout_ns, gather);
+        std::lock_guard<std::mutex> lock(worlds_mutex);
+        worlds.insert(this);
     } catch (...) {
         close();
         throw;
@@ -104,8 +112,19 @@ tryst_step *World::step_open()
     return step;
 }
 
+void World::period_begin()
+{
+    std::lock_guard<std::mutex> lock(worlds_mutex);
+    for (World *world : worlds)
+        check(tryst_period_begin(world->group_), "begin a training step");
+}
+
 void World::close()
 {
+    {
+        std::lock_guard<std::mutex> lock(worlds_mutex);
+        worlds.erase(this);
+    }
     for (tryst_step *step : steps_)
         tryst_step_close(step, nullptr);
     tryst_group_close(group_);

@@ -90,6 +90,10 @@ class World
      *  call this equally often. Throws Refusal. */
     tryst_step *step_open();
 
+    /** Begin a training step in all Worlds of this process (tryst_period_begin). Any
+     *  thread. Never blocks. */
+    static void period_begin();
+
   private:
     void open_group(int rank, int size, uint64_t timeout_ns, const Gather &gather);
     void close();
