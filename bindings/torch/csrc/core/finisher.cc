@@ -11,6 +11,7 @@
 #include <csignal>
 #include <deque>
 #include <mutex>
+#include <pthread.h>
 #include <thread>
 
 namespace tryst_torch
@@ -32,7 +33,7 @@ class Finisher
     {
         std::lock_guard<std::mutex> lock(mutex_);
         tasks_.push_back(std::move(task));
-        if (!threads_count_)
+        if (!threads_count_ && !is_stopped_)
             start();
         more_.notify_one();
     }
@@ -113,10 +114,20 @@ class Finisher
 
 } // namespace
 
+/* A forked child has none of the threads, and perhaps a mutex that one of them held: it
+ * begins anew. */
+static Finisher *&finisher_place()
+{
+    static Finisher *finisher = [] {
+        pthread_atfork(nullptr, nullptr, [] { finisher_place() = new Finisher; });
+        return new Finisher;
+    }();
+    return finisher;
+}
+
 static Finisher &finisher_get()
 {
-    static Finisher *finisher = new Finisher;
-    return *finisher;
+    return *finisher_place();
 }
 
 void finisher_run(std::function<void()> task)

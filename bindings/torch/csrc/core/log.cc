@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <pthread.h>
 #include <set>
 
 namespace tryst_torch
@@ -52,14 +53,27 @@ static uint64_t kept_setting()
     return *end || *text == '-' ? kept_default : value;
 }
 
-static Log &log_get()
+static Log *log_make()
+{
+    Log *made = new Log;
+    made->kept = kept_setting();
+    return made;
+}
+
+/* A forked child begins a log of its own: its parent's operations never end there, and
+ * the mutex may be locked. */
+static Log *&log_place()
 {
     static Log *log = [] {
-        Log *made = new Log;
-        made->kept = kept_setting();
-        return made;
+        pthread_atfork(nullptr, nullptr, [] { log_place() = log_make(); });
+        return log_make();
     }();
-    return *log;
+    return log;
+}
+
+static Log &log_get()
+{
+    return *log_place();
 }
 
 static uint64_t now_ns()
