@@ -4,7 +4,9 @@
 import contextlib
 import datetime
 import json
+import locale
 import os
+import subprocess
 import time
 
 import torch
@@ -156,8 +158,26 @@ def test_off():
     os.environ["TORCH_TRYST_DUMP_FILE"] = before
 
 
+def test_language():
+    """Numbers have a point also where the program's language has a comma."""
+    folder = os.environ["TEST_FOLDER"] + f"/language.{dist.get_rank()}"
+    os.makedirs(folder)
+    made = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", folder + "/de_DE.UTF-8"], capture_output=True)
+    if made.returncode:
+        print("test_language: skipped: localedef:", made.stderr.decode())
+        return
+    os.environ["LOCPATH"] = folder
+    locale.setlocale(locale.LC_NUMERIC, "de_DE.UTF-8")
+    try:
+        check(locale.localeconv()["decimal_point"] == ",", "a language with a comma")
+        dist.all_reduce(torch.ones(2))
+        check(tryst_torch.dump()["operations"][-1]["duration_s"] > 0, "a dump in German")
+    finally:
+        locale.setlocale(locale.LC_NUMERIC, "C")
+
+
 def body():
-    for test in (test_deadline, test_quiet, test_call, test_wait, test_kept, test_off):
+    for test in (test_deadline, test_quiet, test_call, test_wait, test_kept, test_language, test_off):
         test()
         dist.barrier()
 

@@ -5,6 +5,8 @@
 #include "json.h"
 
 #include <cstdio>
+#include <locale>
+#include <sstream>
 
 namespace tryst_torch
 {
@@ -98,10 +100,11 @@ void Json::member(const char *name, uint64_t value)
 
 void Json::member(const char *name, double value)
 {
-    char digits[32];
-    snprintf(digits, sizeof digits, "%.6g", value);
+    std::ostringstream digits; /* snprintf writes a comma in many languages */
+    digits.imbue(std::locale::classic());
+    digits << value;
     this->name(name);
-    text_ += digits;
+    text_ += digits.str();
 }
 
 void Json::member(const char *name, const std::string &value)
