@@ -3,6 +3,7 @@
 PyTorch 2.0 has none of these."""
 
 import datetime
+import os
 import pickle
 import time
 
@@ -71,6 +72,7 @@ def test_abort_hook():
     group.register_abort_hook(5, lambda: called.append(5))
     group.register_abort_hook(6, lambda: called.append(6))
     group.unregister_abort_hook(6)
+    group.register_abort_hook(4, lambda: 1 / 0)  # an exception is a warning, and the next hook runs
     if dist.get_rank() == 0:
         raises("deadline", dist.irecv(torch.ones(1), 1, group=group).wait)
         end = time.monotonic() + 30
@@ -79,6 +81,20 @@ def test_abort_hook():
         check(set(called) == {5}, f"hooks that ran: {called}")
         check("TIMEOUT" in str(group._get_backend(CPU).get_error()), "the error of a group with a time-out")
     check("SUCCESS" in str(backend().get_error()), "the error of a group without failures")
+
+
+def test_abort_hook_once():
+    """Many failures together start no thread for each, where a hook takes long."""
+    group, called = dist.new_group(timeout=datetime.timedelta(seconds=0.5)), []
+    group.register_abort_hook(1, lambda: (called.append(1), time.sleep(0.3)))
+    if dist.get_rank() == 0:
+        works = [dist.irecv(torch.ones(1), 1, group=group, tag=tag) for tag in range(200)]
+        for work in works:
+            raises("deadline", work.wait)
+        threads = len(os.listdir("/proc/self/task"))
+        time.sleep(1)
+        check(1 <= len(called) <= 4, f"{len(called)} runs of a hook")
+        check(threads < 60, f"{threads} threads after 200 failures")
 
 
 def test_flight_recorder():
@@ -169,8 +185,8 @@ def test_shrink():
 def body():
     if not hasattr(dist, "split_group") or not hasattr(torch._C._distributed_c10d.Backend, "supports_window"):
         return  # PyTorch before 2.15
-    for test in (test_split_group, test_split_timeout, test_device_id, test_abort_hook, test_flight_recorder,
-                 test_ephemeral_timeout, test_work, test_refused):
+    for test in (test_split_group, test_split_timeout, test_device_id, test_abort_hook, test_abort_hook_once,
+                 test_flight_recorder, test_ephemeral_timeout, test_work, test_refused):
         test()
         dist.barrier()
     tensor = test_memory()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failures are errors that name the rank: time-outs, differences, aborts, and tensors that are dropped meanwhile."""
 
+import ctypes
 import datetime
 import gc
 import time
@@ -82,13 +83,35 @@ def test_dropped():
         dist.send(torch.ones(5), 1, tag=99)
 
 
+def test_dropped_beside_lock():
+    """Works and tensors that the program has dropped end without Python's lock: progress goes on while a thread has it."""
+    rank = dist.get_rank()
+    if rank == 0:
+        for tag in range(50):
+            dist.irecv(torch.ones(4), 1, tag=tag)
+        kept = dist.irecv(torch.ones(4), 1, tag=50)
+    dist.barrier()
+    if rank == 0:
+        ctypes.PyDLL(None).usleep(2000000)  # a call that holds Python's lock
+        kept.wait()
+    elif rank == 1:
+        time.sleep(0.2)
+        for tag in range(50):
+            dist.isend(torch.ones(4), 0, tag=tag)
+        time.sleep(0.1)
+        begin = time.monotonic()
+        dist.send(torch.ones(4), 0, tag=50)
+        check(time.monotonic() - begin < 1, "a message waited for Python's lock of its receiver")
+
+
 def test_monitored_barrier():
     """The ranks that do not come are named, all of them on request; the barrier works again later."""
     dist.monitored_barrier(timeout=SHORT)
     missing = list(range(1, dist.get_world_size()))
     if dist.get_rank() == 0:
         text = "Rank 1" if len(missing) == 1 else "Ranks " + ", ".join(map(str, missing))
-        raises(text + " failed to pass monitoredBarrier", dist.monitored_barrier, timeout=SHORT, wait_all_ranks=True)
+        text = raises(text + " failed to pass monitoredBarrier", dist.monitored_barrier, timeout=SHORT, wait_all_ranks=True)
+        check("\n" not in text, f"more than one sentence: {text}")
     dist.barrier()
     if dist.get_rank() > 0:
         begin = time.monotonic()

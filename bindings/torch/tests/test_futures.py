@@ -2,6 +2,7 @@
 """Futures of works: what they hold, when they are complete, and functions chained to them that wait for others."""
 
 import datetime
+import time
 
 import torch
 import torch.distributed as dist
@@ -109,6 +110,39 @@ def test_joined():
             dist.all_reduce(tensor)
     manager.wait()
     check([whole(tensor) for tensor in tensors] == [dist.get_world_size()] * 2, "coalesced sums")
+    group = dist.group.WORLD
+    several = [torch.ones(3), torch.ones(5, dtype=torch.int64)]  # two operations
+    value = group.allreduce_coalesced(several).get_future().wait()
+    check([tensor.data_ptr() for tensor in value] == [tensor.data_ptr() for tensor in several], "a value of two works")
+    check([whole(tensor) for tensor in value] == [dist.get_world_size()] * 2, "sums of two works")
+
+
+def test_joined_after_error():
+    """What an exception leaves behind between the two calls of coalescing is no part of the next one."""
+    group, cpu = dist.new_group(timeout=datetime.timedelta(seconds=0.5)), torch.device("cpu")
+    if not hasattr(group, "_start_coalescing") or not hasattr(dist, "_coalescing_manager"):
+        return  # PyTorch 2.0
+    if dist.get_rank() == 0:
+        group._start_coalescing(cpu)
+        raises("recv from rank 1", dist.irecv(torch.ones(1), 1, group=group).wait)
+    dist.barrier()
+    group._start_coalescing(cpu)
+    tensor = torch.ones(4)
+    dist.all_reduce(tensor, group=group)
+    group._end_coalescing(cpu).wait()
+    check(whole(tensor) == dist.get_world_size(), "coalesced operations after an error")
+
+
+def test_long_timeout():
+    """A time-out beyond the 292 years that 64 bits have in nanoseconds is a long one."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tensor = torch.zeros(3)
+    work = dist.irecv(tensor, (rank - 1) % size, tag=50)
+    time.sleep(0.2)
+    sent = dist.isend(torch.ones(3), (rank + 1) % size, tag=50)
+    work.wait(datetime.timedelta(milliseconds=2 ** 64 // 10 ** 6 + 2))  # 2^64 ns and a millisecond or two
+    check(whole(tensor) == 1, "a message that was waited for")
+    sent.wait()
 
 
 run_tests(globals())

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process groups of some ranks, priorities, profiles, and a second job after the first."""
+"""Process groups of some ranks, priorities, profiles, forks; jobs that follow each other in one process, whatever ended
+the one before."""
 
+import datetime
 import os
+import threading
+import time
+import traceback
 
 import torch
 import torch.distributed as dist
 
 import tryst_torch
-from ranks import TIMEOUT, check, run
+from ranks import TIMEOUT, check, raises, run
 
 
 def test_new_group():
@@ -62,6 +67,9 @@ def test_priority():
             dist.all_reduce(small)
         check(tryst_torch._C.priority_get() == 5, "the outer priority")
     check(tryst_torch._C.priority_get() is None, "no priority")
+    raises("not a valid priority: 2147483648", tryst_torch.priority(2**31).__enter__)
+    with tryst_torch.priority(torch.tensor(3).numpy()):
+        check(tryst_torch._C.priority_get() == 3, "a whole number of another type")
     first.wait()
     check(big[0] == small[0] == dist.get_world_size(), "all-reduces with priorities")
 
@@ -97,12 +105,115 @@ def test_again():
     dist.barrier()  # gloo's ranks must not leave while others still connect
 
 
+def open_again(name):
+    """Open a further job of the same ranks."""
+    dist.init_process_group("tryst", init_method=f"file://{os.environ['TEST_FOLDER']}/{name}",
+                            rank=int(os.environ["TEST_RANK"]), world_size=int(os.environ["TEST_SIZE"]), timeout=TIMEOUT)
+
+
+def total():
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    return tensor[0].item()
+
+
+def test_missing_rank():
+    """A rank that does not come to a job is named in one sentence, without the stack of a C++ exception."""
+    text = raises("rank 1 of 2 has not come within 500 ms", tryst_torch._C.backend_open, dist.HashStore(), 0, 2, "alone",
+                  [], datetime.timedelta(seconds=0.5))
+    check("\n" not in text, text)
+
+
+def test_forked():
+    """A forked child has a job of its own, with futures; its parent's is refused there, and goes on."""
+    total()
+    dist.all_reduce(torch.ones(2), async_op=True).get_future().wait()  # the finisher has a thread
+    pending = dist.irecv(torch.ones(1), (dist.get_rank() + 1) % dist.get_world_size(), tag=8)
+    child = os.fork()
+    if not child:
+        os._exit(forked())
+    check(os.waitpid(child, 0)[1] == 0, "the status of a forked child")
+    dist.isend(torch.ones(1), (dist.get_rank() - 1) % dist.get_world_size(), tag=8).wait()
+    pending.wait()
+    check(total() == dist.get_world_size(), "a job after a fork")
+
+
+def forked():
+    try:
+        raises("fork", total)
+        backend = tryst_torch._C.backend_open(dist.HashStore(), 0, 1, "child", [], TIMEOUT)
+        tensor = torch.ones(2)
+        future = backend.allreduce([tensor]).get_future().then(lambda done: done.value()[0] * 2)
+        end = time.monotonic() + 20
+        while not future.done() and time.monotonic() < end:
+            time.sleep(0.01)
+        check(future.done() and future.value()[0] == 2, "a future in a forked child")
+        states = [one["state"] for one in tryst_torch.dump()["operations"]]
+        check(states == ["completed"], f"operations of a forked child: {states}")
+        begin = time.monotonic()
+        tryst_torch._C.finisher_stop()
+        check(time.monotonic() - begin < 5, "the end of a forked child")
+        return 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+
+
+def test_polled():
+    """is_completed makes progress where no thread of the library does."""
+    dist.barrier()
+    dist.destroy_process_group()
+    os.environ["TRYST_PROGRESS_THREAD"] = "0"
+    open_again("polled")
+    del os.environ["TRYST_PROGRESS_THREAD"]
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    end = time.monotonic() + 30
+    while not work.is_completed() and time.monotonic() < end:
+        pass
+    check(work.is_completed(), "an operation that is polled alone")
+    dist.barrier()
+
+
+def test_aborted_job():
+    """A job ends by an abort with receives under way that the program has dropped, and another one follows."""
+    if not hasattr(dist.distributed_c10d, "_abort_process_group"):
+        return  # PyTorch 2.0
+    other = (dist.get_rank() + 1) % dist.get_world_size()
+    for tag in range(300):
+        dist.irecv(torch.ones(4), other, tag=tag)
+    dist.distributed_c10d._abort_process_group()
+    open_again("behind an abort")
+    check(total() == dist.get_world_size(), "a job behind an abort")
+
+
+def test_destroyed_meanwhile():
+    """Threads that wait while another one destroys the job end with errors."""
+    other = (dist.get_rank() + 1) % dist.get_world_size()
+    for turn in range(5):
+        errors = []
+        threads = [threading.Thread(target=lambda tag=tag: errors.append(
+            raises("recv", dist.irecv(torch.ones(4), other, tag=tag).wait))) for tag in range(16)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.05)
+        dist.destroy_process_group()
+        for thread in threads:
+            thread.join(20)
+        check(len(errors) == len(threads), f"{len(errors)} of {len(threads)} threads have ended with an error")
+        open_again(f"behind the end {turn}")
+
+
 def body():
     test_new_group()
     test_ranks_of_groups()
     test_many_groups()
     test_priority()
     test_profiler()
+    test_missing_rank()
+    test_forked()
+    test_polled()
+    test_aborted_job()
+    test_destroyed_meanwhile()
     test_again()
 
 

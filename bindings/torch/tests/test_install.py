@@ -35,7 +35,7 @@ dist.all_reduce(tensor)
 assert tensor[0] == 2, tensor
 dist.destroy_process_group()
 """
-FILES = r"tryst_torch/\w+\.py|tryst_torch/_C\.[\w.-]+\.so|tryst_torch-[\d.]+\.dist-info/[\w./]+"
+FILES = r"tryst_torch/\w+\.py|tryst_torch/py\.typed|tryst_torch/_C\.[\w.-]+\.so|tryst_torch-[\d.]+\.dist-info/[\w./]+"
 
 
 def check(condition, text):
@@ -113,6 +113,7 @@ def check_metadata(python, version):
     wrong = [file for file in files if not re.fullmatch(FILES, file) and "__pycache__" not in file]
     check(not wrong, f"needless files: {wrong}")
     check(any(file.endswith("LICENSE") for file in files), "no LICENSE")
+    check("tryst_torch/py.typed" in files, "no py.typed, so no type checker reads the annotations")
 
 
 def check_import(python, pattern, **environment):

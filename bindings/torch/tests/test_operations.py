@@ -180,6 +180,43 @@ def test_gather_scatter(reference):
             equal(one, other, "scatter")
 
 
+def test_gather_single(_reference):
+    """gather into one tensor, which PyTorch 2.15 has and gloo has not."""
+    if not hasattr(dist, "gather_single"):
+        return
+    size, rank = dist.get_world_size(), dist.get_rank()
+    for dtype in MOVED:
+        for root in range(size):
+            mine = torch.full((5, 2), rank + 1).to(dtype)
+            whole = torch.zeros(5 * size, 4, dtype=dtype)[:, ::2] if rank == root else None  # not contiguous
+            dist.gather_single(mine, whole, root)
+            if rank == root:
+                equal(whole, torch.arange(1, size + 1).to(dtype).repeat_interleave(10).view(-1, 2), "gather_single")
+
+
+def test_no_elements(_reference):
+    """Tensors without elements, in each operation that has tensors."""
+    size, rank = dist.get_world_size(), dist.get_rank()
+
+    def none(count=None):
+        return torch.empty(0) if count is None else [torch.empty(0) for _ in range(count)]
+
+    dist.reduce(none(), 0)
+    dist.broadcast(none(), 0)
+    dist.all_gather(none(size), none())
+    dist.all_gather_into_tensor(none(), none())
+    dist.reduce_scatter(none(), none(size))
+    dist.reduce_scatter_tensor(none(), none())
+    dist.all_to_all(none(size), none(size))
+    dist.all_to_all_single(none(), none())
+    dist.all_to_all_single(none(), none(), [0] * size, [0] * size)
+    dist.gather(none(), none(size) if rank == 0 else None, 0)
+    dist.scatter(none(), none(size) if rank == 0 else None, 0)
+    sent = dist.isend(none(), (rank + 1) % size)
+    dist.recv(none(), (rank - 1) % size)
+    sent.wait()
+
+
 def test_coalesced(reference):
     if not hasattr(dist, "_coalescing_manager"):
         return  # PyTorch 2.0 has none

@@ -13,6 +13,9 @@ import contextlib
 import datetime
 import inspect
 import json
+import operator
+import os
+from typing import Any, Dict, Iterator, Optional, Union
 
 import torch.distributed
 
@@ -43,7 +46,7 @@ def _open(options, _backend_options):
     )
 
 
-def register():
+def register() -> None:
     """Register the backend "tryst" for tensors on the CPU, once; later calls do nothing."""
     backends = torch.distributed.Backend
     if "TRYST" in backends._plugins:
@@ -54,18 +57,24 @@ def register():
 
 
 @contextlib.contextmanager
-def priority(value):
+def priority(value: Optional[int]) -> Iterator[None]:
     """Give the operations that this thread submits inside the `with` block a priority: a whole number, smaller is
-    more urgent. Give all ranks the same one. Blocks nest."""
+    more urgent; without one it is 0. Give all ranks the same one. Blocks nest; None: no priority.
+
+    The priority is the thread's. In a coroutine or a generator, end the block before `await` or `yield`: what the thread
+    runs meanwhile would have the priority, too."""
+    number = None if value is None else operator.index(value)
+    if number is not None and not -2**31 <= number < 2**31:
+        raise ValueError(f"not a valid priority: {value} ({-2**31} to {2**31 - 1})")
     before = _C.priority_get()
-    _C.priority_set(value)
+    _C.priority_set(number)
     try:
         yield
     finally:
         _C.priority_set(before)
 
 
-def dump(path=None, reason="dump"):
+def dump(path: Optional[Union[str, os.PathLike]] = None, reason: str = "dump") -> Dict[str, Any]:
     """Return what this process's operations do, as a dictionary (README.md, "Dumps"); with `path`, write it to that
     file, too, as JSON. May be called at any time and from any thread, also while other threads wait."""
     text = _C.dump_text(reason)

@@ -4,7 +4,6 @@
 #include "backend.h"
 
 #include "../core/dump.h"
-#include "../core/finisher.h"
 #include "tensors.h"
 
 namespace tryst_torch
@@ -49,9 +48,7 @@ std::shared_ptr<View> Backend::view()
 
 static uint64_t deadline_of(Backend::Milliseconds timeout)
 {
-    if (timeout <= kNoTimeout)
-        return 0;
-    return static_cast<uint64_t>(std::chrono::nanoseconds(timeout).count());
+    return timeout <= kNoTimeout ? 0 : nanoseconds_of(timeout);
 }
 
 /* Return the time-out of a new operation that names none. */
@@ -534,6 +531,32 @@ Backend::WorkPtr Backend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
     });
 }
 
+Backend::WorkPtr Backend::gather_into_tensor(at::Tensor &output, at::Tensor &input,
+                                             const c10d::GatherOptions &opts)
+{
+    const char *what = "gather_into_tensor";
+    int root = static_cast<int>(opts.rootRank);
+    bool is_root = root == rank_;
+    tensor_require(input, what);
+    at::Tensor flat = input.contiguous();
+    tryst_tensor in = tensor_to_move(flat), out = {};
+    Call call = {c10d::OpType::GATHER, "tryst:gather_into_tensor", what, {flat}, {}, {},
+                 opts.timeout};
+    if (is_root) {
+        tensor_require(output, what);
+        Output result(output);
+        out = tensor_to_move(result.place);
+        call.outputs = {output};
+        call.settle = settle_of(result);
+    }
+    return collective(std::move(call),
+                      [&](tryst_step *step, const char *name,
+                          const tryst_op_params *params, tryst_op **op_p) {
+                          return tryst_gather(step, name, &in, is_root ? &out : nullptr,
+                                              root, params, op_p);
+                      });
+}
+
 Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                   const c10d::ScatterOptions &opts)
 {
@@ -629,10 +652,13 @@ Backend::WorkPtr Backend::recvAnysource(Tensors &, int)
 
 /* --- the rest ----------------------------------------------------------------------- */
 
+/* An exception between the two calls leaves works behind; they end without the lock. */
 void Backend::startCoalescing()
 {
+    std::vector<WorkPtr> left;
     std::lock_guard<std::mutex> lock(mutex_);
     is_coalescing_ = true;
+    left.swap(coalesced_);
 }
 
 Backend::WorkPtr Backend::endCoalescing()
@@ -658,7 +684,7 @@ void Backend::abort()
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = "was aborted";
     }
-    finisher_run([open = open_] { open->abort_hooks_run(); });
+    OpenWorks::abort_hooks_start(open_);
     open_->cancel();
 }
 

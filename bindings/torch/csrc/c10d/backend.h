@@ -64,6 +64,8 @@ class Backend : public c10d::Backend
                           const c10d::AllToAllOptions &opts) override;
     WorkPtr gather(std::vector<Tensors> &outputs, Tensors &inputs,
                    const c10d::GatherOptions &opts) override;
+    WorkPtr gather_into_tensor(at::Tensor &output, at::Tensor &input,
+                               const c10d::GatherOptions &opts);
     WorkPtr scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                     const c10d::ScatterOptions &opts) override;
     WorkPtr barrier(const c10d::BarrierOptions &opts) override;

@@ -7,16 +7,21 @@
  * restart by torchrun) finds nothing of the one before. */
 #include "gather.h"
 
-#include <c10/util/Exception.h>
+#include "work.h"
+
+#include <algorithm>
 #include <cstring>
 
 namespace tryst_torch
 {
 
+/* A time beyond this overflows the clock. */
+static const std::chrono::milliseconds wait_longest = std::chrono::hours(24 * 365 * 100);
+
 StoreGather::StoreGather(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                          std::chrono::milliseconds timeout)
     : store_(std::move(store)), rank_(rank), size_(size), timeout_(timeout),
-      end_(std::chrono::steady_clock::now() + timeout)
+      end_(std::chrono::steady_clock::now() + std::min(timeout, wait_longest))
 {
 }
 
@@ -28,13 +33,16 @@ std::vector<uint8_t> StoreGather::take(const std::string &key, int rank, size_t 
     try {
         store_->wait({key}, std::max(left, std::chrono::milliseconds(1)));
     } catch (const std::exception &error) {
-        TORCH_CHECK(false, "rank ", rank, " of ", size_, " has not come within ",
-                    timeout_.count(), " ms (key ", key, " of the store): ", error.what());
+        throw Refusal("rank " + std::to_string(rank) + " of " + std::to_string(size_) +
+                      " has not come within " + std::to_string(timeout_.count()) +
+                      " ms (key " + key + " of the store): " + text_of(error));
     }
     std::vector<uint8_t> value = store_->get(key);
-    TORCH_CHECK(value.size() == bytes, "rank ", rank, " sent ", value.size(),
-                " bytes where ", bytes, " are due (key ", key,
-                " of the store): do all ranks load the same library?");
+    if (value.size() != bytes)
+        throw Refusal("rank " + std::to_string(rank) + " sent " +
+                      std::to_string(value.size()) + " bytes where " +
+                      std::to_string(bytes) + " are due (key " + key +
+                      " of the store): load the same library on all ranks");
     return value;
 }
 

@@ -15,6 +15,7 @@
 #include <pybind11/chrono.h>
 #include <torch/extension.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #define TRYST_TORCH_QUOTED(word) #word
 #define TRYST_TORCH_TEXT(macro)  TRYST_TORCH_QUOTED(macro)
@@ -22,26 +23,27 @@
 namespace tryst_torch
 {
 
-static std::mutex job_mutex; /* guards job */
+static std::mutex job_mutex; /* guards the rest */
 static std::weak_ptr<View> job;
+static pid_t job_process; /* a forked child is in no job of its parent */
 
 std::shared_ptr<View> default_view_get()
 {
     std::lock_guard<std::mutex> lock(job_mutex);
-    return job.lock();
+    return job_process == getpid() ? job.lock() : nullptr;
 }
 
 void default_view_set(const std::shared_ptr<View> &view)
 {
     std::lock_guard<std::mutex> lock(job_mutex);
     job = view;
+    job_process = getpid();
 }
 
 static std::shared_ptr<World> world_open(c10::intrusive_ptr<c10d::Store> store, int rank,
                                          int size, std::chrono::milliseconds timeout)
 {
-    std::chrono::nanoseconds limit(timeout);
-    return std::make_shared<World>(rank, size, static_cast<uint64_t>(limit.count()),
+    return std::make_shared<World>(rank, size, nanoseconds_of(timeout),
                                    StoreGather(store, rank, size, timeout));
 }
 

@@ -26,7 +26,7 @@ static std::string failure_of(const Backend::WorkPtr &work)
         work->wait(kNoTimeout);
         return "";
     } catch (const std::exception &error) {
-        return error.what();
+        return text_of(error);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "../core/finisher.h"
 #include "../core/world.h"
 
+#include <algorithm>
 #include <c10/util/Exception.h>
 #include <cstring>
 
@@ -20,9 +21,30 @@ namespace tryst_torch
  * takes milliseconds while they live. A wait gives up after this time. */
 static const std::chrono::milliseconds answer_time(5000);
 
+uint64_t nanoseconds_of(std::chrono::milliseconds timeout)
+{
+    const std::chrono::milliseconds longest =
+        std::chrono::duration_cast<std::chrono::milliseconds>(
+            std::chrono::nanoseconds::max());
+    std::chrono::nanoseconds time = std::min(timeout, longest);
+    return static_cast<uint64_t>(time.count());
+}
+
+std::string text_of(const std::exception &error)
+{
+    auto *own = dynamic_cast<const c10::Error *>(&error);
+    return own ? own->what_without_backtrace() : error.what();
+}
+
 OpenWorks::OpenWorks(std::weak_ptr<View> view, std::shared_ptr<const GroupName> group)
     : view_(std::move(view)), group_(std::move(group))
 {
+}
+
+std::shared_ptr<Context> OpenWorks::context() const
+{
+    std::shared_ptr<View> view = view_.lock();
+    return view ? view->context() : nullptr;
 }
 
 void OpenWorks::add(Work *work)
@@ -48,7 +70,7 @@ void OpenWorks::abort_hook_set(int64_t id, std::function<void()> hook)
 {
     std::lock_guard<std::mutex> lock(hooks_mutex_);
     if (hook)
-        abort_hooks_[id] = std::move(hook);
+        abort_hooks_[id] = std::make_shared<std::function<void()>>(std::move(hook));
     else
         abort_hooks_.erase(id);
 }
@@ -62,16 +84,45 @@ void OpenWorks::end_hook_set(int64_t id, std::function<void(uint64_t, float)> ho
         end_hooks_.erase(id);
 }
 
-/* Without the lock: such a hook may run Python, and register another one. */
+/* A rank that is lost fails hundreds of operations, and PyTorch's own hook takes seconds:
+ * one thread runs the hooks, and once more for failures that come meanwhile. */
+void OpenWorks::abort_hooks_start(const std::shared_ptr<OpenWorks> &open)
+{
+    std::lock_guard<std::mutex> lock(open->hooks_mutex_);
+    open->abort_hooks_due_ = true;
+    if (open->abort_hooks_running_ || open->abort_hooks_.empty())
+        return;
+    open->abort_hooks_running_ = true;
+    finisher_run([open] { open->abort_hooks_run(); });
+}
+
+/* Return whether the hooks are due, and which they are. */
+bool OpenWorks::abort_hooks_take(
+    std::vector<std::shared_ptr<std::function<void()>>> &hooks)
+{
+    std::lock_guard<std::mutex> lock(hooks_mutex_);
+    abort_hooks_running_ = abort_hooks_due_;
+    abort_hooks_due_ = false;
+    for (auto &[id, hook] : abort_hooks_)
+        hooks.push_back(hook);
+    return abort_hooks_running_;
+}
+
+/* Without the lock: such a hook may run Python, and register another one. An exception
+ * must not end a finisher thread, and with it the process. */
 void OpenWorks::abort_hooks_run()
 {
-    std::map<int64_t, std::function<void()>> hooks;
-    {
-        std::lock_guard<std::mutex> lock(hooks_mutex_);
-        hooks = abort_hooks_;
+    for (std::vector<std::shared_ptr<std::function<void()>>> hooks;
+         abort_hooks_take(hooks); hooks.clear()) {
+        for (auto &hook : hooks) {
+            try {
+                (*hook)();
+            } catch (const std::exception &error) {
+                TORCH_WARN("an abort hook of process group ", group_->name,
+                           " failed: ", text_of(error));
+            }
+        }
     }
-    for (auto &[id, hook] : hooks)
-        hook();
 }
 
 void OpenWorks::end_hooks_run(uint64_t key, float duration_ms)
@@ -124,6 +175,16 @@ Work::Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open
 {
 }
 
+/* The last reference may end in the library's progress, where the program has dropped the
+ * work. The end of a tensor with a Python object takes Python's lock, and progress must
+ * not wait for this lock, so the finisher destroys the tensors. */
+Work::~Work()
+{
+    if (Operation::is_in_callback())
+        finisher_run([call = std::move(call_), future = std::move(future_),
+                      open = std::move(open_)] {});
+}
+
 /* Return the tensors that an operation reads; `call.inputs` has written ones, too. */
 static std::vector<at::Tensor> read_tensors(const Call &call)
 {
@@ -170,7 +231,8 @@ void Work::start(const Operation::Submit &submit, const tryst_op_params &params)
     begun_ = std::chrono::steady_clock::now();
     open_->add(this);
     try {
-        operation_.start(submit, params, call_.what, [self] { self->ended(); });
+        operation_.start(open_->context(), submit, params, call_.what,
+                         [self] { self->ended(); });
     } catch (...) {
         open_->remove(this);
         log_remove(log_id_);
@@ -235,7 +297,7 @@ void Work::failed()
         open_->failure_set(operation_.status());
     if (is_timeout())
         error_ = error(dump_at_timeout(call_.what + ": " + operation_.reason()));
-    finisher_run([open = open_] { open->abort_hooks_run(); });
+    OpenWorks::abort_hooks_start(open_);
 }
 
 /* The same with copies and a future. Runs in the finisher thread. */
@@ -303,7 +365,7 @@ std::exception_ptr Work::error(const std::string &more) const
 bool Work::isCompleted()
 {
     if (!c10d::Work::isCompleted())
-        operation_.wait(0); /* makes progress where no thread does */
+        operation_.poll(); /* where no thread makes progress */
     c10::intrusive_ptr<c10::ivalue::Future> future = future_get();
     return c10d::Work::isCompleted() && (!future || future->completed());
 }
@@ -317,13 +379,11 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::future_get()
 /* Wait for the library's part: `timeout`, or the deadline of the operation. */
 tryst_status Work::wait_for(std::chrono::milliseconds timeout)
 {
-    std::chrono::nanoseconds limit(timeout);
     if (timeout > kNoTimeout)
-        return operation_.wait(static_cast<uint64_t>(limit.count()));
+        return operation_.wait(nanoseconds_of(timeout));
     if (call_.timeout <= kNoTimeout)
         return operation_.wait(TRYST_FOREVER);
-    limit = call_.timeout + answer_time;
-    return operation_.wait(static_cast<uint64_t>(limit.count()));
+    return operation_.wait(nanoseconds_of(call_.timeout + answer_time));
 }
 
 bool Work::wait(std::chrono::milliseconds timeout)
@@ -334,7 +394,7 @@ bool Work::wait(std::chrono::milliseconds timeout)
     if (passed && timeout > kNoTimeout) {
         dump =
             dump_at_timeout("a wait of " + milliseconds(timeout) + " for " + call_.what);
-        finisher_run([open = open_] { open->abort_hooks_run(); });
+        OpenWorks::abort_hooks_start(open_);
         cancel();
         status = wait_for(answer_time);
     }
@@ -476,11 +536,20 @@ std::vector<at::Tensor> JoinedWork::result()
 
 c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture()
 {
+    c10::TypePtr tensors = c10::ListType::create(c10::TensorType::get());
     c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(
-        c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
+        c10::FutureType::create(tensors));
     for (auto &work : works_)
         futures.push_back(work->getFuture());
-    return c10::collectAll(futures);
+    auto join = [](c10::ivalue::Future &done) -> c10::IValue {
+        std::vector<at::Tensor> all;
+        c10::IValue works = done.value();
+        for (const c10::IValue &one : works.toListRef())
+            for (const at::Tensor &tensor : one.toFuture()->value().toTensorVector())
+                all.push_back(tensor);
+        return c10::IValue(all);
+    };
+    return c10::collectAll(futures)->then(join, tensors);
 }
 
 } // namespace tryst_torch

@@ -28,6 +28,13 @@ namespace tryst_torch
 
 class Work;
 
+/** Return a time-out in nanoseconds, as the library takes it; one of centuries is cut to
+ *  292 years. `timeout` is not negative. */
+uint64_t nanoseconds_of(std::chrono::milliseconds timeout);
+
+/** Return the text of an exception, without the stack that PyTorch's own add. */
+std::string text_of(const std::exception &error);
+
 /** What the works of a process group share: the set of those that are under way, for
  *  abort, and what is called when one ends. Thread: any, all functions. */
 class OpenWorks
@@ -42,14 +49,17 @@ class OpenWorks
     {
         return group_;
     }
+    /** Return the context of the job; none where the process group has left it. */
+    std::shared_ptr<Context> context() const;
 
     /** Set the functions of c10d's hooks, by the caller's number; an empty function
      *  removes. Those for an abort run after a time-out, the loss of a rank and an abort,
-     *  in a thread of their own, and errors do not wait for them. Those for an end run
-     *  after each success, and must not block. */
+     *  in a thread of their own, and errors do not wait for them; once for several
+     *  failures that come together. Those for an end run after each success, and must not
+     *  block. */
     void abort_hook_set(int64_t id, std::function<void()> hook);
     void end_hook_set(int64_t id, std::function<void(uint64_t, float)> hook);
-    void abort_hooks_run();
+    static void abort_hooks_start(const std::shared_ptr<OpenWorks> &open);
     void end_hooks_run(uint64_t key, float duration_ms);
 
     /** Lengthen the time-outs of later works, until the first of them ends. */
@@ -74,13 +84,18 @@ class OpenWorks
     void rank_lost(tryst_status status, const std::string &reason);
 
   private:
+    void abort_hooks_run();
+    bool abort_hooks_take(std::vector<std::shared_ptr<std::function<void()>>> &hooks);
+
     std::weak_ptr<View> view_;
     std::shared_ptr<const GroupName> group_;
     std::atomic<tryst_status> failure_{TRYST_OK};
     std::mutex mutex_; /* guards works_ */
     std::unordered_set<Work *> works_;
     std::mutex hooks_mutex_; /* guards the rest */
-    std::map<int64_t, std::function<void()>> abort_hooks_;
+    std::map<int64_t, std::shared_ptr<std::function<void()>>> abort_hooks_;
+    bool abort_hooks_due_ = false;
+    bool abort_hooks_running_ = false;
     std::map<int64_t, std::function<void(uint64_t, float)>> end_hooks_;
     std::map<uint64_t, std::chrono::milliseconds> extensions_;
     uint64_t newest_extension_ = 0;
@@ -103,6 +118,7 @@ class Work : public c10d::Work
 {
   public:
     Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open);
+    ~Work() override;
 
     /** Submit the operation. Throws Refusal. */
     void start(const Operation::Submit &submit, const tryst_op_params &params);

@@ -13,9 +13,11 @@ Operation::~Operation()
     tryst_op_release(op_);
 }
 
-void Operation::start(const Submit &submit, tryst_op_params params,
-                      const std::string &what, std::function<void()> ended)
+void Operation::start(const std::shared_ptr<Context> &context, const Submit &submit,
+                      tryst_op_params params, const std::string &what,
+                      std::function<void()> ended)
 {
+    context_ = context;
     ended_ = std::move(ended);
     params.callback = complete;
     params.arg = this;
@@ -35,6 +37,13 @@ static std::string reason_of(tryst_op *op, tryst_status status)
     return tryst_status_str(status);
 }
 
+static thread_local bool in_callback = false;
+
+bool Operation::is_in_callback()
+{
+    return in_callback;
+}
+
 void Operation::complete(void *arg, tryst_op *op, tryst_status status)
 {
     Operation *self = static_cast<Operation *>(arg);
@@ -42,16 +51,28 @@ void Operation::complete(void *arg, tryst_op *op, tryst_status status)
         self->reason_ = reason_of(op, status);
     self->status_ = status;
     std::function<void()> ended = std::move(self->ended_);
+    in_callback = true;
     ended();
+    ended = nullptr;
+    in_callback = false;
 }
 
+/* Where the context is gone already, the operation is complete, and no call needs it. */
 tryst_status Operation::wait(uint64_t timeout_ns) const
 {
+    std::shared_ptr<Context> context = context_.lock();
     return tryst_wait(op_, timeout_ns);
+}
+
+void Operation::poll() const
+{
+    if (std::shared_ptr<Context> context = context_.lock())
+        tryst_progress(context->get());
 }
 
 void Operation::cancel() const
 {
+    std::shared_ptr<Context> context = context_.lock();
     tryst_op_cancel(op_);
 }
 

@@ -5,10 +5,9 @@
 #ifndef TRYST_BINDINGS_TORCH_CSRC_CORE_OPERATION_H
 #define TRYST_BINDINGS_TORCH_CSRC_CORE_OPERATION_H
 
-#include <cstdint>
+#include "world.h"
+
 #include <functional>
-#include <string>
-#include <tryst/tryst.h>
 
 namespace tryst_torch
 {
@@ -25,18 +24,26 @@ class Operation
     Operation(const Operation &) = delete;
     Operation &operator=(const Operation &) = delete;
 
-    /** Submit once. `ended` runs once, when the operation is complete, in the thread that
-     *  makes progress: it must not wait, and must keep this object alive until it runs.
-     *  Throws Refusal "cannot start <what>: …"; `ended` then never runs. */
-    void start(const Submit &submit, tryst_op_params params, const std::string &what,
+    /** Submit once, in `context`. `ended` runs once, when the operation is complete, in
+     *  the thread that makes progress: it must not wait, and must keep this object alive
+     *  until it runs. Throws Refusal "cannot start <what>: …"; `ended` then never
+     *  runs. */
+    void start(const std::shared_ptr<Context> &context, const Submit &submit,
+               tryst_op_params params, const std::string &what,
                std::function<void()> ended);
 
     /** Wait until the operation is complete; `ended` may still be running. Makes progress
      *  meanwhile. Returns TRYST_E_TIMEOUT when `timeout_ns` passed first. */
     tryst_status wait(uint64_t timeout_ns) const;
 
+    /** Make progress without blocking. Any thread. */
+    void poll() const;
+
     /** Request a cancel; it ends the operation on the other ranks too. Any thread. */
     void cancel() const;
+
+    /** True in a thread that runs `ended` of some operation, or destroys it. */
+    static bool is_in_callback();
 
     /** Return the final status; from `ended` on. */
     tryst_status status() const
@@ -52,6 +59,7 @@ class Operation
   private:
     static void complete(void *arg, tryst_op *op, tryst_status status);
 
+    std::weak_ptr<Context> context_; /* a call must not overlap the context's end */
     tryst_op *op_ = nullptr;
     tryst_status status_ = TRYST_IN_PROGRESS;
     std::string reason_;
