@@ -397,6 +397,24 @@ def test_evaluation(reference):
     compare(reference, "evaluation", loop)
 
 
+def test_copies(reference):
+    """A copy of the whole model, as PyTorch allows it over the default process group: its gradients are DDP's own."""
+    for kind in ("hook", "cross"):
+        trainer = Trainer(kind, reference)
+        steps(trainer, 3)
+        twins = [copy.deepcopy(trainer.ddp), pickle.loads(pickle.dumps(trainer.ddp)),
+                 torch.optim.swa_utils.AveragedModel(trainer.ddp).module]
+        for twin in twins:
+            equal(twin.parameters(), trainer.ddp.parameters(), f"{kind}: a copy")
+            twin(trainer.batch()[0]).sum().backward()
+            sums = [parameter.grad.clone() for parameter in twin.parameters()]
+            for tensor in sums:
+                dist.broadcast(tensor, 0)
+            equal([parameter.grad for parameter in twin.parameters()], sums, f"{kind}: the gradients of a copy")
+        if trainer.barrier:
+            trainer.barrier.close()
+
+
 def test_close(reference):
     """Behind close() the optimizer and DDP are as before, and the hook goes on."""
 

@@ -210,7 +210,8 @@ class CrossBarrier:
     After `close`, or the end of a `with` block, backward() waits again, as with ddp_hook alone.
     """
 
-    def __init__(self, model, optimizer, piece_bytes=PIECE_BYTES, priority=1):
+    def __init__(self, model: torch.nn.parallel.DistributedDataParallel, optimizer: torch.optim.Optimizer,
+                 piece_bytes: int = PIECE_BYTES, priority: int = 1) -> None:
         self.state = HookState(model, piece_bytes, priority)
         _model_require(model)
         _optimizer_require(optimizer)
@@ -239,13 +240,13 @@ class CrossBarrier:
         else:
             self._release()
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Wait for all gradients, and run the steps that are due. Raises the error of an all-reduce."""
         with self._lock:
             for piece in list(self._pieces):
                 self._complete(piece)
 
-    def close(self):
+    def close(self) -> None:
         """Synchronize, and give the optimizer its own step() back."""
         self.synchronize()
         self._release()

@@ -90,7 +90,8 @@ class HookState:
     `pieces` has the pieces of the newest backward pass, in the order of their submission.
     """
 
-    def __init__(self, model, piece_bytes=PIECE_BYTES, priority=1):
+    def __init__(self, model: torch.nn.parallel.DistributedDataParallel, piece_bytes: int = PIECE_BYTES,
+                 priority: int = 1) -> None:
         if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
             raise TypeError(f"cannot order the gradients of a {type(model).__name__}: give a DistributedDataParallel")
         group_require(model.process_group)
@@ -103,6 +104,10 @@ class HookState:
         self._options = dist.AllreduceOptions()
         # As DDP: multiplied before the sum, which overflows later than a mean of a sum.
         self._options.reduceOp = dist._make_nccl_premul_sum(1.0 / self.group.size())
+
+    def __reduce__(self):
+        # DDP keeps its hooks' states, also in a copy of a model, which has no hook and so uses none of them.
+        return object, ()
 
     def start(self, bucket):
         """Start the all-reduces of a bucket, and return its pieces."""
