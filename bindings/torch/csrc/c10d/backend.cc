@@ -93,7 +93,7 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
     return launch(
         std::move(call), number,
         [&](const tryst_op_params *with, tryst_op **op_p) {
-            return submit(ranks->step(), coll.c_str(), with, op_p);
+            return submit({ranks->step(), coll.c_str(), with, op_p});
         },
         params);
 }
@@ -190,11 +190,12 @@ Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
         call.settle = settle_of(output);
     return collective(
         std::move(call),
-        [&](tryst_step *step, const char *name, const tryst_op_params *params,
-            tryst_op **op_p) {
+        [&](const Start &at) {
             if (root < 0)
-                return tryst_allreduce(step, name, nullptr, &place, reduce, params, op_p);
-            return tryst_reduce(step, name, &place, &place, reduce, root, params, op_p);
+                return tryst_allreduce(at.step, at.name, nullptr, &place, reduce,
+                                       at.params, at.op_p);
+            return tryst_reduce(at.step, at.name, &place, &place, reduce, root, at.params,
+                                at.op_p);
         },
         factor_of(op));
 }
@@ -203,13 +204,7 @@ Backend::WorkPtr Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptio
 {
     if (tensors.size() == 1 && tensors[0].layout() == at::kSparse)
         return allreduce_sparse(tensors[0], opts);
-    Call call = {c10d::OpType::ALLREDUCE,
-                 "tryst:all_reduce",
-                 "all_reduce",
-                 {},
-                 {},
-                 {},
-                 opts.timeout};
+    Call call(c10d::OpType::ALLREDUCE, "tryst:all_reduce", opts.timeout);
     return reduce_one(std::move(call), only(tensors, "all_reduce"), opts.reduceOp, -1);
 }
 
@@ -219,13 +214,10 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors &tensors,
     std::vector<WorkPtr> works;
     if (is_one_dtype(tensors)) {
         Blocks blocks = Blocks::joined(tensors, "all_reduce");
-        Call call = {c10d::OpType::ALLREDUCE_COALESCED,
-                     "tryst:all_reduce",
-                     "all_reduce",
-                     tensors,
-                     tensors,
-                     settle_of(blocks),
-                     opts.timeout};
+        Call call(c10d::OpType::ALLREDUCE_COALESCED, "tryst:all_reduce", opts.timeout);
+        call.inputs = tensors;
+        call.outputs = tensors;
+        call.settle = settle_of(blocks);
         return reduce_one(std::move(call), blocks.flat, opts.reduceOp, -1);
     }
     for (at::Tensor &tensor : tensors) {
@@ -237,8 +229,7 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors &tensors,
 
 Backend::WorkPtr Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &opts)
 {
-    Call call = {c10d::OpType::REDUCE, "tryst:reduce", "reduce", {}, {}, {},
-                 opts.timeout};
+    Call call(c10d::OpType::REDUCE, "tryst:reduce", opts.timeout);
     return reduce_one(std::move(call), only(tensors, "reduce"), opts.reduceOp,
                       static_cast<int>(opts.rootRank));
 }
@@ -254,19 +245,15 @@ Backend::WorkPtr Backend::reduce_scatter(Tensors &outputs, std::vector<Tensors> 
     tryst_reduce_op reduce = reduction_of(opts.reduceOp), same = reduce;
     tryst_tensor in = tensor_to_reduce(blocks.flat, &reduce);
     tryst_tensor out = tensor_to_reduce(output.place, &same);
-    Call call = {c10d::OpType::REDUCE_SCATTER,
-                 "tryst:reduce_scatter",
-                 "reduce_scatter",
-                 {blocks.flat},
-                 {output.tensor},
-                 settle_of(output),
-                 opts.timeout};
+    Call call(c10d::OpType::REDUCE_SCATTER, "tryst:reduce_scatter", opts.timeout);
+    call.inputs = {blocks.flat};
+    call.outputs = {output.tensor};
+    call.settle = settle_of(output);
     return collective(
         std::move(call),
-        [&](tryst_step *step, const char *name, const tryst_op_params *params,
-            tryst_op **op_p) {
-            return tryst_reduce_scatterv(step, name, &in, blocks.counts.data(), nullptr,
-                                         &out, reduce, params, op_p);
+        [&](const Start &at) {
+            return tryst_reduce_scatterv(at.step, at.name, &in, blocks.counts.data(),
+                                         nullptr, &out, reduce, at.params, at.op_p);
         },
         factor_of(opts.reduceOp));
 }
@@ -282,18 +269,15 @@ Backend::WorkPtr Backend::reduce_scatter_one(at::Tensor &output, at::Tensor &inp
     tryst_reduce_op reduce = reduction_of(op), same = reduce;
     tryst_tensor in = tensor_to_reduce(flat, &reduce);
     tryst_tensor out = tensor_to_reduce(result.place, &same);
-    Call call = {c10d::OpType::_REDUCE_SCATTER_BASE,
-                 "tryst:reduce_scatter_tensor",
-                 "reduce_scatter_tensor",
-                 {flat},
-                 {output},
-                 settle_of(result),
-                 timeout};
+    Call call(c10d::OpType::_REDUCE_SCATTER_BASE, "tryst:reduce_scatter_tensor", timeout);
+    call.inputs = {flat};
+    call.outputs = {output};
+    call.settle = settle_of(result);
     return collective(
         std::move(call),
-        [&](tryst_step *step, const char *name, const tryst_op_params *params,
-            tryst_op **op_p) {
-            return tryst_reduce_scatter(step, name, &in, &out, reduce, params, op_p);
+        [&](const Start &at) {
+            return tryst_reduce_scatter(at.step, at.name, &in, &out, reduce, at.params,
+                                        at.op_p);
         },
         factor_of(op));
 }
@@ -329,13 +313,13 @@ Backend::WorkPtr Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptio
     Output output(only(tensors, "broadcast"));
     tryst_tensor place = tensor_to_move(output.place);
     int root = static_cast<int>(opts.rootRank);
-    Call call = {c10d::OpType::BROADCAST, "tryst:broadcast", "broadcast", {output.place},
-                 {output.tensor},         settle_of(output), opts.timeout};
-    return collective(std::move(call),
-                      [&](tryst_step *step, const char *name,
-                          const tryst_op_params *params, tryst_op **op_p) {
-                          return tryst_broadcast(step, name, &place, root, params, op_p);
-                      });
+    Call call(c10d::OpType::BROADCAST, "tryst:broadcast", opts.timeout);
+    call.inputs = {output.place};
+    call.outputs = {output.tensor};
+    call.settle = settle_of(output);
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_broadcast(at.step, at.name, &place, root, at.params, at.op_p);
+    });
 }
 
 Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
@@ -347,14 +331,13 @@ Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inpu
     at::Tensor input = only(inputs, "all_gather").contiguous();
     Blocks blocks = Blocks::room(outputs[0], "all_gather");
     tryst_tensor in = tensor_to_move(input), out = tensor_to_move(blocks.flat);
-    Call call = {
-        c10d::OpType::ALLGATHER, "tryst:all_gather", "all_gather", {input}, outputs[0],
-        settle_of(blocks),       opts.timeout};
-    return collective(std::move(call), [&](tryst_step *step, const char *name,
-                                           const tryst_op_params *params,
-                                           tryst_op **op_p) {
-        return tryst_allgatherv(step, name, &in, &out, blocks.counts.data(), nullptr,
-                                params, op_p);
+    Call call(c10d::OpType::ALLGATHER, "tryst:all_gather", opts.timeout);
+    call.inputs = {input};
+    call.outputs = outputs[0];
+    call.settle = settle_of(blocks);
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_allgatherv(at.step, at.name, &in, &out, blocks.counts.data(),
+                                nullptr, at.params, at.op_p);
     });
 }
 
@@ -386,18 +369,14 @@ Backend::WorkPtr Backend::allgather_coalesced(std::vector<Tensors> &outputs,
     Blocks from = Blocks::joined(inputs, "all_gather_coalesced");
     Blocks to = Blocks::room(all, "all_gather_coalesced");
     tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
-    Call call = {c10d::OpType::ALLGATHER_COALESCED,
-                 "tryst:all_gather",
-                 "all_gather_coalesced",
-                 inputs,
-                 all,
-                 [from, to] { to.settle(); },
-                 opts.timeout};
-    return collective(std::move(call),
-                      [&](tryst_step *step, const char *name,
-                          const tryst_op_params *params, tryst_op **op_p) {
-                          return tryst_allgather(step, name, &in, &out, params, op_p);
-                      });
+    Call call(c10d::OpType::ALLGATHER_COALESCED, "tryst:all_gather", opts.timeout);
+    call.what = "all_gather_coalesced";
+    call.inputs = inputs;
+    call.outputs = all;
+    call.settle = [from, to] { to.settle(); };
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_allgather(at.step, at.name, &in, &out, at.params, at.op_p);
+    });
 }
 
 /* Tensors of several dtypes are gathered one by one. */
@@ -423,18 +402,13 @@ Backend::WorkPtr Backend::allgather_one(at::Tensor &output, at::Tensor &input,
     Output result(output);
     at::Tensor flat = input.contiguous();
     tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
-    Call call = {c10d::OpType::_ALLGATHER_BASE,
-                 "tryst:all_gather_into_tensor",
-                 "all_gather_into_tensor",
-                 {flat},
-                 {output},
-                 settle_of(result),
-                 timeout};
-    return collective(std::move(call),
-                      [&](tryst_step *step, const char *name,
-                          const tryst_op_params *params, tryst_op **op_p) {
-                          return tryst_allgather(step, name, &in, &out, params, op_p);
-                      });
+    Call call(c10d::OpType::_ALLGATHER_BASE, "tryst:all_gather_into_tensor", timeout);
+    call.inputs = {flat};
+    call.outputs = {output};
+    call.settle = settle_of(result);
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_allgather(at.step, at.name, &in, &out, at.params, at.op_p);
+    });
 }
 
 Backend::WorkPtr Backend::_allgather_base(at::Tensor &output, at::Tensor &input,
@@ -464,14 +438,13 @@ Backend::WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs,
     Blocks from = Blocks::joined(inputs, "all_to_all");
     Blocks to = Blocks::room(outputs, "all_to_all");
     tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
-    Call call = {
-        c10d::OpType::ALLTOALL, "tryst:all_to_all", "all_to_all", {from.flat}, outputs,
-        settle_of(to),          opts.timeout};
-    return collective(std::move(call), [&](tryst_step *step, const char *name,
-                                           const tryst_op_params *params,
-                                           tryst_op **op_p) {
-        return tryst_alltoallv(step, name, &in, from.counts.data(), nullptr, &out,
-                               to.counts.data(), nullptr, params, op_p);
+    Call call(c10d::OpType::ALLTOALL, "tryst:all_to_all", opts.timeout);
+    call.inputs = {from.flat};
+    call.outputs = outputs;
+    call.settle = settle_of(to);
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_alltoallv(at.step, at.name, &in, from.counts.data(), nullptr, &out,
+                               to.counts.data(), nullptr, at.params, at.op_p);
     });
 }
 
@@ -488,18 +461,13 @@ Backend::WorkPtr Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
     std::vector<uint64_t> out_counts = tensor_split(output, output_splits, size_, what);
     std::vector<uint64_t> in_counts = tensor_split(input, input_splits, size_, what);
     tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
-    Call call = {c10d::OpType::ALLTOALL_BASE,
-                 "tryst:all_to_all_single",
-                 what,
-                 {flat},
-                 {output},
-                 settle_of(result),
-                 opts.timeout};
-    return collective(std::move(call), [&](tryst_step *step, const char *name,
-                                           const tryst_op_params *params,
-                                           tryst_op **op_p) {
-        return tryst_alltoallv(step, name, &in, in_counts.data(), nullptr, &out,
-                               out_counts.data(), nullptr, params, op_p);
+    Call call(c10d::OpType::ALLTOALL_BASE, "tryst:all_to_all_single", opts.timeout);
+    call.inputs = {flat};
+    call.outputs = {output};
+    call.settle = settle_of(result);
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_alltoallv(at.step, at.name, &in, in_counts.data(), nullptr, &out,
+                               out_counts.data(), nullptr, at.params, at.op_p);
     });
 }
 
@@ -515,19 +483,17 @@ Backend::WorkPtr Backend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
     at::Tensor input = only(inputs, "gather").contiguous();
     tryst_tensor in = tensor_to_move(input), out = {};
     Blocks blocks;
-    Call call = {c10d::OpType::GATHER, "tryst:gather", "gather", {input}, {}, {},
-                 opts.timeout};
+    Call call(c10d::OpType::GATHER, "tryst:gather", opts.timeout);
+    call.inputs = {input};
     if (is_root) {
         blocks = Blocks::room(outputs[0], "gather");
         out = tensor_to_move(blocks.flat);
         call.outputs = outputs[0];
         call.settle = settle_of(blocks);
     }
-    return collective(std::move(call), [&](tryst_step *step, const char *name,
-                                           const tryst_op_params *params,
-                                           tryst_op **op_p) {
-        return tryst_gatherv(step, name, &in, is_root ? &out : nullptr,
-                             blocks.counts.data(), nullptr, root, params, op_p);
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_gatherv(at.step, at.name, &in, is_root ? &out : nullptr,
+                             blocks.counts.data(), nullptr, root, at.params, at.op_p);
     });
 }
 
@@ -540,8 +506,8 @@ Backend::WorkPtr Backend::gather_into_tensor(at::Tensor &output, at::Tensor &inp
     tensor_require(input, what);
     at::Tensor flat = input.contiguous();
     tryst_tensor in = tensor_to_move(flat), out = {};
-    Call call = {c10d::OpType::GATHER, "tryst:gather_into_tensor", what, {flat}, {}, {},
-                 opts.timeout};
+    Call call(c10d::OpType::GATHER, "tryst:gather_into_tensor", opts.timeout);
+    call.inputs = {flat};
     if (is_root) {
         tensor_require(output, what);
         Output result(output);
@@ -549,12 +515,10 @@ Backend::WorkPtr Backend::gather_into_tensor(at::Tensor &output, at::Tensor &inp
         call.outputs = {output};
         call.settle = settle_of(result);
     }
-    return collective(std::move(call),
-                      [&](tryst_step *step, const char *name,
-                          const tryst_op_params *params, tryst_op **op_p) {
-                          return tryst_gather(step, name, &in, is_root ? &out : nullptr,
-                                              root, params, op_p);
-                      });
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_gather(at.step, at.name, &in, is_root ? &out : nullptr, root,
+                            at.params, at.op_p);
+    });
 }
 
 Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
@@ -569,26 +533,28 @@ Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs
     Output output(only(outputs, "scatter"));
     tryst_tensor out = tensor_to_move(output.place), in = {};
     Blocks blocks;
-    Call call = {c10d::OpType::SCATTER, "tryst:scatter",   "scatter",   {output.place},
-                 {output.tensor},       settle_of(output), opts.timeout};
+    Call call(c10d::OpType::SCATTER, "tryst:scatter", opts.timeout);
+    call.inputs = {output.place};
+    call.outputs = {output.tensor};
+    call.settle = settle_of(output);
     if (is_root) {
         blocks = Blocks::joined(inputs[0], "scatter");
         in = tensor_to_move(blocks.flat);
         call.inputs.push_back(blocks.flat);
     }
-    return collective(std::move(call), [&](tryst_step *step, const char *name,
-                                           const tryst_op_params *params,
-                                           tryst_op **op_p) {
-        return tryst_scatterv(step, name, is_root ? &in : nullptr, blocks.counts.data(),
-                              nullptr, &out, root, params, op_p);
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_scatterv(at.step, at.name, is_root ? &in : nullptr,
+                              blocks.counts.data(), nullptr, &out, root, at.params,
+                              at.op_p);
     });
 }
 
 Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
 {
-    Call call = {c10d::OpType::BARRIER, "tryst:barrier", "barrier", {}, {}, {},
-                 opts.timeout};
-    return collective(std::move(call), tryst_barrier);
+    Call call(c10d::OpType::BARRIER, "tryst:barrier", opts.timeout);
+    return collective(std::move(call), [](const Start &at) {
+        return tryst_barrier(at.step, at.name, at.params, at.op_p);
+    });
 }
 
 /* --- messages ----------------------------------------------------------------------- */
@@ -605,14 +571,10 @@ Backend::WorkPtr Backend::send_one(at::Tensor &tensor, int dst, int tag,
     tryst_tensor in = tensor_to_move(input);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(rank_, dst, tag);
-    Call call = {c10d::OpType::SEND,
-                 "tryst:send",
-                 "send to rank " + std::to_string(dst),
-                 {input},
-                 {},
-                 {},
-                 timeout,
-                 dst};
+    Call call(c10d::OpType::SEND, "tryst:send", timeout);
+    call.what = "send to rank " + std::to_string(dst);
+    call.inputs = {input};
+    call.peer = dst;
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_send_key(ranks->step(), key.get(), &in, params, op_p);
     });
@@ -630,14 +592,12 @@ Backend::WorkPtr Backend::recv_one(at::Tensor &tensor, int src, int tag,
     tryst_tensor out = tensor_to_move(output.place);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(src, rank_, tag);
-    Call call = {c10d::OpType::RECV,
-                 "tryst:recv",
-                 "recv from rank " + std::to_string(src),
-                 {output.place},
-                 {output.tensor},
-                 settle_of(output),
-                 timeout,
-                 src};
+    Call call(c10d::OpType::RECV, "tryst:recv", timeout);
+    call.what = "recv from rank " + std::to_string(src);
+    call.inputs = {output.place};
+    call.outputs = {output.tensor};
+    call.settle = settle_of(output);
+    call.peer = src;
     return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
         return tryst_recv_key(ranks->step(), key.get(), &out, params, op_p);
     });

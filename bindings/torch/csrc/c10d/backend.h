@@ -129,10 +129,15 @@ class Backend : public c10d::Backend
 #endif
 
   private:
-    /** Call one of the library's collectives: its step, its name, its parameters. */
-    using Collective =
-        std::function<tryst_status(tryst_step *step, const char *name,
-                                   const tryst_op_params *params, tryst_op **op_p)>;
+    /** What all of the library's collectives take. */
+    struct Start {
+        tryst_step *step;
+        const char *name;
+        const tryst_op_params *params;
+        tryst_op **op_p;
+    };
+    /** Call one of the library's collectives. */
+    using Collective = std::function<tryst_status(const Start &at)>;
 
     WorkPtr collective(Call call, const Collective &submit, double factor = 0);
     WorkPtr message(Call call, const Operation::Submit &submit);

@@ -111,20 +111,17 @@ Backend::WorkPtr Backend::allreduce_sparse(at::Tensor &tensor,
     int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t(0));
     at::Tensor all = at::empty({sum * elements.row_bytes()}, at::kByte);
     tryst_tensor in = tensor_to_move(mine), out = tensor_to_move(all);
-    Call call = {
-        c10d::OpType::ALLREDUCE,
-        "tryst:all_reduce",
-        "all_reduce_sparse",
-        {mine},
-        {tensor},
-        [elements, all, counts, tensor] { sum_all(elements, all, counts, tensor); },
-        opts.timeout};
-    return collective(std::move(call),
-                      [&](tryst_step *step, const char *name,
-                          const tryst_op_params *params, tryst_op **op_p) {
-                          return tryst_allgatherv(step, name, &in, &out, lengths.data(),
-                                                  nullptr, params, op_p);
-                      });
+    Call call(c10d::OpType::ALLREDUCE, "tryst:all_reduce", opts.timeout);
+    call.what = "all_reduce_sparse";
+    call.inputs = {mine};
+    call.outputs = {tensor};
+    call.settle = [elements, all, counts, tensor] {
+        sum_all(elements, all, counts, tensor);
+    };
+    return collective(std::move(call), [&](const Start &at) {
+        return tryst_allgatherv(at.step, at.name, &in, &out, lengths.data(), nullptr,
+                                at.params, at.op_p);
+    });
 }
 
 } // namespace tryst_torch

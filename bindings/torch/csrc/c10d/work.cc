@@ -169,6 +169,15 @@ static bool is_loss(tryst_status status)
     return status >= 200 && status < 300;
 }
 
+static const char title_prefix[] = "tryst:";
+
+Call::Call(c10d::OpType call_type, const char *call_title,
+           std::chrono::milliseconds call_timeout)
+    : type(call_type), title(call_title), what(call_title + strlen(title_prefix)),
+      timeout(call_timeout)
+{
+}
+
 Work::Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open)
     : c10d::Work(rank, call.type, call.title, call.inputs), call_(std::move(call)),
       number_(number), open_(std::move(open))
@@ -210,7 +219,7 @@ Record Work::record(const tryst_op_params &params) const
         call_.type == c10d::OpType::SEND || call_.type == c10d::OpType::RECV;
     Record record;
     record.group = open_->group();
-    record.kind = call_.title + strlen("tryst:");
+    record.kind = call_.title + strlen(title_prefix);
     record.number = is_message ? 0 : number_;
     record.name = call_.name;
     record.peer = call_.peer;

@@ -103,15 +103,19 @@ class OpenWorks
 
 /** An operation for a Work. */
 struct Call {
+    /** `call_title` is static: "tryst:" and the kind of operation. */
+    Call(c10d::OpType call_type, const char *call_title,
+         std::chrono::milliseconds call_timeout);
+
     c10d::OpType type;
-    const char *title; /* for the profiler: "tryst:all_reduce"; static */
-    std::string what;  /* for messages: "all_reduce 3 of process group 0" */
+    const char *title; /* for the profiler: "tryst:all_reduce" */
+    std::string what;  /* the kind, then the text for messages: "all_reduce 3 of …" */
+    std::chrono::milliseconds timeout;
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> outputs; /* the result of the future */
     std::function<void()> settle;    /* copies results; may be empty */
-    std::chrono::milliseconds timeout;
-    int peer = -1;         /* of a message */
-    std::string name = {}; /* the library's name of a collective */
+    int peer = -1;                   /* of a message */
+    std::string name;                /* the library's name of a collective */
 };
 
 class Work : public c10d::Work
