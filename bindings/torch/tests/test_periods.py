@@ -151,6 +151,14 @@ def losses_check(kind, ours, theirs):
 
 # --- the order of need
 
+def meet(name):
+    """Wait until all ranks are here, outside of the library, which makes no progress meanwhile."""
+    store = dist.distributed_c10d._get_default_store()
+    store.add(name, 1)
+    while store.add(name, 0) < dist.get_world_size():
+        time.sleep(0.001)
+
+
 def all_reduces():
     """Start all-reduces, and need them in the opposite order."""
     tensors = [torch.empty(ELEMENTS) for _ in range(TENSORS)]
@@ -160,6 +168,7 @@ def all_reduces():
         for i, tensor in enumerate(tensors):
             tensor.fill_(number + i)
             works.append(dist.all_reduce(tensor, async_op=True))
+        meet(f"round {number}")
         for i in reversed(range(TENSORS)):
             works[i].wait()
             check(tensors[i][0] == (number + i) * dist.get_world_size(), f"all-reduce {i} of round {number}")
@@ -185,10 +194,11 @@ def body():
     (_, losses), nodes = job("begin", train, "begin", automatic=True)
     step_check("begin", gradient_bytes, nodes)
     losses_check("begin", losses, theirs)
-    os.environ["TRYST_PROGRESS_THREAD"] = "0"  # no all-reduce ends before the last one has started
+    os.environ["TRYST_PROGRESS_THREAD"] = "0"  # no all-reduce ends before all ranks have started the last one
     off, on = (in_order(job(f"order {automatic}", all_reduces, automatic=automatic)[1]) for automatic in (False, True))
     print(f"rank {RANK}: in the order of need {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
-    check(on >= 0.9 and off < 0.8, f"ended in the order of need: {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
+    # On the rank that comes last, the first all-reduces fill a window (4 of 40) when they are submitted: 0.81.
+    check(on >= 0.7 and off < 0.3, f"ended in the order of need: {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
 
 
 run_jobs(body)
