@@ -203,15 +203,18 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
     /* acquire: pairs with the releases in publish_abort and tryst_step_abort. */
     tryst_status status = atomic_load_explicit(&step->status, memory_order_acquire);
     bool described = atomic_load_explicit(&step->described, memory_order_acquire);
-    const tryst_error error = {.status = status,
-                               .origin_status = described ? step->origin_status : status,
-                               .origin_rank = described ? step->origin_rank : -1,
-                               .step = step->id,
-                               .key = "",
-                               .text =
-                                   described ? step->text : "the step is being aborted"};
-    if (status != TRYST_OK && error_p)
-        (void)tryst_sized_write(error_p, &error, sizeof error);
+    if (status == TRYST_OK || !error_p)
+        return status;
+    /* Aborted and not described: tryst_step_abort wrote `status`, after the request;
+     * publish_abort writes `described` first. */
+    const tryst_error error = {
+        .status = status,
+        .origin_status = described ? step->origin_status : step->requested_status,
+        .origin_rank = described ? step->origin_rank : step->group->roster.rank,
+        .step = step->id,
+        .key = "",
+        .text = described ? step->text : step->requested_text};
+    (void)tryst_sized_write(error_p, &error, sizeof error);
     return status;
 }
 

@@ -27,7 +27,8 @@ struct tryst_step {
     int32_t origin_status;
     int32_t origin_rank;
     char text[256];
-    /** Arguments of tryst_step_abort. */
+    /** Arguments of tryst_step_abort, written before `status` (release) by the one
+     *  thread that set abort_requested. */
     int32_t requested_status;
     char requested_text[256];
 };

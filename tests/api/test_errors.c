@@ -561,8 +561,16 @@ static void abort_main(struct harness_rank *rank)
     ops[1] = harness_recv(rank, step, from, "never2", large, LARGE);
     tryst_op *kept = harness_recv(rank, other, from, "x", data, sizeof data);
     harness_barrier(rank, rank->arg);
-    if (rank->rank == 1)
+    if (rank->rank == 1) {
+        /* armed: the abort is queued, and its details are readable before it runs */
+        while (tryst_progress(rank->ctx) != 0 || tryst_arm(rank->ctx) != TRYST_OK)
+            continue;
         CHECK_STATUS(tryst_step_abort(step, TRYST_E_IO, "the disk is on fire"), TRYST_OK);
+        CHECK_STATUS(tryst_step_status(step, &error), TRYST_E_ABORTED);
+        CHECK_EQ(error.origin_rank, 1);
+        CHECK_EQ(error.origin_status, TRYST_E_IO);
+        CHECK(strstr(error.text, "the disk is on fire"));
+    }
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(tryst_wait(ops[i], TRYST_FOREVER), TRYST_E_ABORTED);
         CHECK_STATUS(tryst_op_error(ops[i], &error), TRYST_E_ABORTED);
