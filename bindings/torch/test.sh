@@ -109,7 +109,7 @@ pytorch() {
 all() {
     build "$1"
     for name in operations messages futures groups failures dump extras lost killed exit ddp fsdp pipelining dtensor \
-        flat random hangs cross_barrier periods; do
+        flat random hangs late cross_barrier periods; do
         for ranks in 2 4; do
             (run "$1" $name $ranks) || [ $? -eq 77 ]
         done

@@ -7,6 +7,7 @@ The number of ranks is the script's first argument. A run that takes longer than
 """
 
 import datetime
+import itertools
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import tryst_torch  # noqa: F401 (registers the backend)
 SECONDS = 240
 SHOW = False  # print also what ranks wrote that did not fail
 TIMEOUT = datetime.timedelta(seconds=60)
+JOBS = itertools.count()  # of this process: each job has a store of its own
 
 
 def gloo():
@@ -80,8 +82,8 @@ def over(backend, program, *arguments):
     """Run a program as a job over a backend, one job for each backend; return what the program returns."""
     rank = int(os.environ["TEST_RANK"])
     torch.manual_seed(rank)
-    dist.init_process_group(backend, init_method=f"file://{os.environ['TEST_FOLDER']}/store.{backend}", rank=rank,
-                            world_size=int(os.environ["TEST_SIZE"]), timeout=TIMEOUT)
+    dist.init_process_group(backend, init_method=f"file://{os.environ['TEST_FOLDER']}/store.{next(JOBS)}",
+                            rank=rank, world_size=int(os.environ["TEST_SIZE"]), timeout=TIMEOUT)
     result = program(*arguments)
     if backend == "gloo":
         dist.barrier()  # gloo's ranks must not leave while others still connect

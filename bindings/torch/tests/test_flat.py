@@ -137,7 +137,8 @@ def steps(count):
 
 
 def test_groups_destroyed():
-    measured("gloo, destroyed", "group", 10, GROUPS_GLOO, lambda count: groups_destroyed(count, "gloo"))
+    if not torch.__version__.startswith("2.0."):  # there a rank does not return from gloo's groups
+        measured("gloo, destroyed", "group", 10, GROUPS_GLOO, lambda count: groups_destroyed(count, "gloo"))
     growth = measured("tryst, destroyed", "group", WARM_GROUPS, GROUPS, lambda count: groups_destroyed(count, "tryst"))
     growth.require(SLACK_BYTES + GROUP_BYTES * GROUPS)
 

@@ -3,6 +3,7 @@
 process groups and messages. Two losses, one after the other, where there are ranks for it."""
 
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -16,12 +17,21 @@ def total(group=None):
     return tensor[0].item()
 
 
+def wait_for_all(size):
+    """Wait until all ranks are here: one that has left a barrier may end before others have."""
+    names = [f"{os.environ['TEST_FOLDER']}/here.{rank}.{size}" for rank in range(size)]
+    open(names[dist.get_rank()], "w").close()
+    while not all(map(os.path.exists, names)):
+        time.sleep(0.01)
+
+
 def lose_last():
     """The last rank ends without a word; the others go on without it. False on the rank that ends."""
     rank, size = dist.get_rank(), dist.get_world_size()
     part = dist.new_group()
     pending = dist.irecv(torch.ones(2), size - 1) if rank != size - 1 else None
     dist.barrier()
+    wait_for_all(size)
     if rank == size - 1:
         os._exit(0)
     text = raises("all_reduce", total)

@@ -63,12 +63,17 @@ static Backend::Milliseconds extended(Backend::Milliseconds timeout, OpenWorks &
     return timeout <= kNoTimeout ? timeout : timeout + open.extension().first;
 }
 
-Backend::WorkPtr Backend::launch(Call call, uint64_t number,
+Backend::WorkPtr Backend::launch(const View &ranks, Call call, uint64_t number,
                                  const Operation::Submit &submit,
                                  const tryst_op_params &params)
 {
+    std::string what = call.what;
     auto work = c10::make_intrusive<Work>(rank_, std::move(call), number, open_);
-    work->start(submit, params);
+    try {
+        work->start(submit, params);
+    } catch (const Aborted &) {
+        throw Refusal("cannot start " + what + ": " + ranks.abort_reason());
+    }
     std::lock_guard<std::mutex> lock(mutex_);
     if (closed_)
         work->cancel(); /* an abort may have come before the operation was known */
@@ -91,7 +96,7 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
     tryst_op_params params = ranks->params(deadline_of(call.timeout));
     params.factor = factor;
     return launch(
-        std::move(call), number,
+        *ranks, std::move(call), number,
         [&](const tryst_op_params *with, tryst_op **op_p) {
             return submit({ranks->step(), coll.c_str(), with, op_p});
         },
@@ -105,9 +110,10 @@ Backend::WorkPtr Backend::message(Call call, const Operation::Submit &submit)
         call.timeout = timeout();
     call.timeout = extended(call.timeout, *open_);
     call.what += " of process group " + name_;
-    tryst_op_params params = view()->params(deadline_of(call.timeout));
+    std::shared_ptr<View> ranks = view();
+    tryst_op_params params = ranks->params(deadline_of(call.timeout));
     params.subgroup = nullptr;
-    return launch(std::move(call), number_, submit, params);
+    return launch(*ranks, std::move(call), number_, submit, params);
 }
 
 static at::Tensor &only(std::vector<at::Tensor> &tensors, const char *what)

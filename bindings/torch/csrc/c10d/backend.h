@@ -142,8 +142,8 @@ class Backend : public c10d::Backend
     WorkPtr collective(Call call, const Collective &submit, double factor = 0);
     WorkPtr message(Call call, const Operation::Submit &submit);
     Milliseconds timeout() const;
-    WorkPtr launch(Call call, uint64_t number, const Operation::Submit &submit,
-                   const tryst_op_params &params);
+    WorkPtr launch(const View &ranks, Call call, uint64_t number,
+                   const Operation::Submit &submit, const tryst_op_params &params);
     WorkPtr reduce_one(Call call, at::Tensor &tensor, const c10d::ReduceOp &op, int root);
     WorkPtr send_one(at::Tensor &tensor, int dst, int tag, Milliseconds timeout);
     WorkPtr recv_one(at::Tensor &tensor, int src, int tag, Milliseconds timeout);

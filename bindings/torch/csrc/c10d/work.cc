@@ -395,6 +395,32 @@ tryst_status Work::wait_for(std::chrono::milliseconds timeout)
     return operation_.wait(nanoseconds_of(call_.timeout + answer_time));
 }
 
+/* Return why a wait ends before its operation. The operation may end meanwhile: then no
+ * rank is known. */
+std::string Work::no_answer(std::chrono::milliseconds timeout) const
+{
+    int peer = log_awaited(log_id_, live_read());
+    return "its timeout of " + milliseconds(timeout) + " passed, and " +
+           (peer < 0 ? "a peer"
+                     : "rank " + std::to_string(peer) + " of the process group") +
+           " does not answer; its tensors stay in use";
+}
+
+/* Throw the error of a wait that ends before its operation. `dump`: what a dump before it
+ * added; empty: none yet. */
+void Work::give_up(tryst_status status, std::chrono::milliseconds timeout,
+                   std::string dump) const
+{
+    std::string text =
+        "cannot wait for " + call_.what + " on rank " + std::to_string(rank_) + ": ";
+    if (status == TRYST_E_FORKED)
+        std::rethrow_exception(backend_error(text + tryst_status_str(status)));
+    text += no_answer(timeout);
+    if (dump.empty())
+        dump = dump_at_timeout(text);
+    std::rethrow_exception(backend_error(text + dump));
+}
+
 bool Work::wait(std::chrono::milliseconds timeout)
 {
     tryst_status status = wait_for(timeout);
@@ -408,11 +434,7 @@ bool Work::wait(std::chrono::milliseconds timeout)
         status = wait_for(answer_time);
     }
     if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
-        std::rethrow_exception(backend_error(
-            "cannot wait for " + call_.what + " on rank " + std::to_string(rank_) + ": " +
-            (status == TRYST_E_FORKED ? tryst_status_str(status)
-                                      : "its time-out passed, and a peer does not "
-                                        "answer; its tensors stay in use")));
+        give_up(status, timeout > kNoTimeout ? timeout : call_.timeout, dump);
     {
         std::unique_lock<std::mutex> lock(mutex_);
         cv_.wait(lock, [this] { return completed_; });

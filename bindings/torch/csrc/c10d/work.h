@@ -131,7 +131,8 @@ class Work : public c10d::Work
 
     bool isCompleted() override;
     /** Wait until the work is finished; throws its error. With a timeout that passes, the
-     *  operation is cancelled on all ranks. */
+     *  operation is cancelled on all ranks. If a peer does not agree to a cancel or a
+     *  deadline in time, this throws before the end; a later wait has the outcome. */
     bool wait(std::chrono::milliseconds timeout) override;
     void synchronize() override;
     void abort() override;
@@ -155,6 +156,9 @@ class Work : public c10d::Work
     bool is_timeout() const;
     std::exception_ptr error(const std::string &more) const;
     tryst_status wait_for(std::chrono::milliseconds timeout);
+    std::string no_answer(std::chrono::milliseconds timeout) const;
+    [[noreturn]] void give_up(tryst_status status, std::chrono::milliseconds timeout,
+                              std::string dump) const;
 
     Call call_;
     uint64_t number_;

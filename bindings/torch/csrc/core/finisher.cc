@@ -25,6 +25,9 @@ using Clock = std::chrono::steady_clock;
 /* Short beside what a blocked task costs, long beside the wake-up of a thread. */
 const std::chrono::milliseconds patience(1);
 const std::chrono::seconds idle_time(1);
+/* Longer than PyTorch's flight recorder takes for a dump, at most 15 s: a thread that is
+ * still in it when Python ends would end the process with SIGABRT. */
+const std::chrono::seconds stop_time(20);
 
 class Finisher
 {
@@ -41,7 +44,7 @@ class Finisher
     void stop()
     {
         std::unique_lock<std::mutex> lock(mutex_);
-        idle_.wait_for(lock, std::chrono::seconds(10),
+        idle_.wait_for(lock, stop_time,
                        [this] { return !busy_count_ && tasks_.empty(); });
         is_stopped_ = true;
     }

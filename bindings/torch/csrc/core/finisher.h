@@ -18,7 +18,7 @@ namespace tryst_torch
 void finisher_run(std::function<void()> task);
 
 /** Run no task from here on: Python ends, and a task that runs Python then would end the
- *  process. Blocks until the tasks given so far are done, at most 10 s. */
+ *  process. Blocks until the tasks given so far are done, at most 20 s. */
 void finisher_stop();
 
 } // namespace tryst_torch

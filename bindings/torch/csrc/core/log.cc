@@ -199,6 +199,19 @@ static int awaited(const Record &record, const std::vector<LivePage> &pages, Tur
     return -1;
 }
 
+int log_awaited(uint64_t id, const std::vector<LivePage> &pages)
+{
+    Log &log = log_get();
+    std::lock_guard<std::mutex> lock(log.mutex);
+    Turns turns;
+    for (auto &[pending, entry] : log.pending) {
+        int rank = awaited(entry.record, pages, turns);
+        if (pending == id)
+            return rank;
+    }
+    return -1;
+}
+
 static void operation_write(Json &json, uint64_t id, const Entry &entry,
                             const std::vector<LivePage> &pages, Turns &turns)
 {

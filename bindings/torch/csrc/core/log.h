@@ -59,6 +59,9 @@ void log_remove(uint64_t id);
 /** Return one sentence about the pending operations; "" where there are none. */
 std::string log_pending();
 
+/** Return the rank of its group that a pending operation waits for; -1: not known. */
+int log_awaited(uint64_t id, const std::vector<LivePage> &pages);
+
 /** Write the members "process_groups" and "operations", oldest first. `pages` gives the
  *  ranks that collectives wait for. */
 void log_write(Json &json, const std::vector<LivePage> &pages);

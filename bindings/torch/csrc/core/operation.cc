@@ -28,13 +28,17 @@ void Operation::start(const std::shared_ptr<Context> &context, const Submit &sub
     check(status, "start " + what);
 }
 
+/* Steps stay open as long as their World, so a rank that has closed one has left. */
 static std::string reason_of(tryst_op *op, tryst_status status)
 {
     tryst_error error = {};
     error.struct_size = sizeof error;
-    if (tryst_op_error(op, &error) == status && error.text && *error.text)
-        return error.text;
-    return tryst_status_str(status);
+    if (tryst_op_error(op, &error) != status || !error.text || !*error.text)
+        return tryst_status_str(status);
+    std::string text = error.text;
+    if (status == TRYST_E_CLOSED && error.origin_rank >= 0)
+        text += ": rank " + std::to_string(error.origin_rank) + " has left the group";
+    return text;
 }
 
 static thread_local bool in_callback = false;

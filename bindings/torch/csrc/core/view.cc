@@ -115,6 +115,15 @@ void View::abort_job(tryst_status status, const std::string &reason) const
     tryst_step_abort(step_, status, reason.c_str());
 }
 
+std::string View::abort_reason() const
+{
+    tryst_error error = {};
+    error.struct_size = sizeof error;
+    if (tryst_step_status(step_, &error) != TRYST_E_ABORTED)
+        return "";
+    return error.text && *error.text ? error.text : tryst_status_str(TRYST_E_ABORTED);
+}
+
 View::Key View::key(int src_rank, int dst_rank, int tag)
 {
     std::lock_guard<std::mutex> lock(keys_mutex_);

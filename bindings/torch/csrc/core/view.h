@@ -78,6 +78,9 @@ class View
      *  the loss of a rank some ranks wait for others that have failed already, and would
      *  wait until the deadline. Never blocks. */
     void abort_job(tryst_status status, const std::string &reason) const;
+    /** Return why all operations of the job were ended, one sentence; "" where they were
+     *  not. */
+    std::string abort_reason() const;
 
     using Key = std::shared_ptr<tryst_key>;
     /** Return the key of messages with `tag` from one member to another. */

@@ -22,8 +22,11 @@ void check(tryst_status status, const std::string &what)
     if (status == TRYST_OK)
         return;
     const char *reason = tryst_last_error();
-    throw Refusal("cannot " + what + ": " +
-                  (*reason ? reason : tryst_status_str(status)));
+    std::string text =
+        "cannot " + what + ": " + (*reason ? reason : tryst_status_str(status));
+    if (status == TRYST_E_ABORTED)
+        throw Aborted(text);
+    throw Refusal(text);
 }
 
 World::World(int rank, int size, uint64_t timeout_ns, const Gather &gather)

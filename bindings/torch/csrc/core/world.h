@@ -33,8 +33,15 @@ class Refusal : public std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
-/** Throw a Refusal "cannot <what>: <the library's reason>", unless `status` is
- *  TRYST_OK. */
+/** A call in a step that was aborted. */
+class Aborted : public Refusal
+{
+  public:
+    using Refusal::Refusal;
+};
+
+/** Throw a Refusal "cannot <what>: <the library's reason>", an Aborted for
+ *  TRYST_E_ABORTED, unless `status` is TRYST_OK. */
 void check(tryst_status status, const std::string &what);
 
 /** A context of the library. Memory of tensors belongs to it, so that a tensor may
