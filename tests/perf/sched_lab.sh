@@ -29,6 +29,7 @@ if [ "$1" = --within ]; then
     exec "${NETLAB:?}" ranks "$@"
 fi
 netlab=$1 perf=$2 transport=${3:-ucx}
+unset TRYST_TORCH_VENV # the library warns of settings that it does not have
 networks=("${@:4}")
 [ ${#networks[@]} -gt 0 ] || networks=(star8 racks8)
 read -r -a models <<<"${SCHED_LAB_MODELS:-vgg16 resnet50 gpt2 bert-large}"
