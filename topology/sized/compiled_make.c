@@ -219,7 +219,8 @@ static struct equal_set equal_single(struct equal *equal)
 /* Return the rate where the busiest link carries 2(n − 1)/n bytes for one byte. */
 static uint64_t direct_rate(uint32_t n)
 {
-    return COMPILED_RATE_ASSUMED * n / (2ul * (n - 1));
+    uint64_t others = n > 1 ? n - 1 : 1;
+    return COMPILED_RATE_ASSUMED * n / (2 * others);
 }
 
 /* Make a star for each rank. With two or three ranks tree 0 is also the star around rank
