@@ -216,11 +216,11 @@ static struct equal_set equal_single(struct equal *equal)
     return (struct equal_set){0, 1, COMPILED_RATE_ASSUMED / levels};
 }
 
-/* Return the rate where the busiest link carries 2(n − 1)/n bytes for one byte. */
+/* Return the rate where the busiest link carries 2(n − 1)/n bytes for one byte, which is
+ * also the upper bound of any all-reduce over equal links. */
 static uint64_t direct_rate(uint32_t n)
 {
-    uint64_t others = n > 1 ? n - 1 : 1;
-    return COMPILED_RATE_ASSUMED * n / (2 * others);
+    return n > 1 ? COMPILED_RATE_ASSUMED * n / (2ul * (n - 1)) : COMPILED_RATE_ASSUMED;
 }
 
 /* Make a star for each rank. With two or three ranks tree 0 is also the star around rank
@@ -308,8 +308,7 @@ tryst_status compiled_plan_equal(uint32_t n, const struct compiled_params *param
     struct compiled_plan *plan = equal.plan;
     if (status == TRYST_OK) {
         plan->flags = COMPILED_RATES_ASSUMED;
-        plan->bound_bytes_per_s =
-            n > 1 ? COMPILED_RATE_ASSUMED * n / (2ul * (n - 1)) : COMPILED_RATE_ASSUMED;
+        plan->bound_bytes_per_s = direct_rate(n);
         plan->ops = arrays_alloc(&plan->arrays, 1, sizeof *plan->ops);
         plan->trees =
             arrays_alloc(&plan->arrays, 2 * STARS_RANKS_MAX + 1, sizeof *plan->trees);
