@@ -60,7 +60,8 @@ uint32_t coll_tree_of_root(const struct coll_class *class, int32_t root)
     return tree;
 }
 
-/* Cumulative shares are rounded, so shares may differ by 1, and the last one by `size`. */
+/* Cumulative shares are rounded, so shares may differ by 1, and the last one by
+ * `size`. */
 bool coll_has_tree_for_each_root(const struct coll_class *class, uint32_t size)
 {
     uint64_t equal = (UINT64_C(1) << 32) / size;
