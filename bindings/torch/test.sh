@@ -36,8 +36,11 @@ venv() {
     "$python" -c 'import torch; print("torch", torch.__version__)'
 }
 
+# need_torch <expression of torch's version>: an import takes seconds, so what runs a test reads the package's metadata.
+imported='__import__("torch").__version__'
+installed='__import__("importlib.metadata").metadata.version("torch")'
 need_torch() {
-    found=$("$python" -c 'import torch; print(torch.__version__)' 2>&1) || found="no torch (${found##*
+    found=$("$python" -c "print($1)" 2>&1) || found="no torch (${found##*
 })"
     case $found in
     [2-9].*) return 0 ;;
@@ -70,6 +73,7 @@ install() {
 run() {
     export PYTHONPATH="$1/torch/package${PYTHONPATH:+:$PYTHONPATH}"
     [ -d "$1/torch/package/tryst_torch" ] || { echo "skipped: tryst_torch is not built in $1"; exit 77; }
+    export OMP_NUM_THREADS=1 # ranks.py forks: libraries may start no threads at their import
     test=$here/tests/test_$2.py
     shift 2
     "$python" "$test" "$@"
@@ -120,13 +124,13 @@ word=${1:-help}
 [ $# -lt 2 ] || folder=$(cd "$2" && pwd)
 case $word in
 venv) venv ;;
-check) need_torch ;;
+check) need_torch "$imported" ;;
 build | all)
-    need_torch
+    need_torch "$imported"
     $word "$folder"
     ;;
 run | example | lab | install | pytorch)
-    need_torch
+    need_torch "$installed"
     unset TRYST_TORCH_VENV # the library warns of settings that it does not have
     shift 2
     $word "$folder" "$@"

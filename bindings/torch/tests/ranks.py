@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks as processes, for the tests: `run(body)` starts this script once for each rank, and each rank calls
-`body` between init_process_group("tryst") and destroy_process_group. `run_jobs(body)` calls `body` without a process
-group, for tests that run one program twice (`over`).
+"""Ranks as processes, for the tests: `run(body)` forks the script once for each rank, and each rank calls `body`
+between init_process_group("tryst") and destroy_process_group, and ends as a script does. `run_jobs(body)` calls `body`
+without a process group, for tests that run one program twice (`over`).
 
 The number of ranks is the script's first argument. A run that takes longer than SECONDS is killed and fails.
+
+An import of torch takes 2 s of a processor, so the script imports it once, and ranks are forks. Threads do not survive
+a fork, so the script has one thread until the ranks exist: OMP_NUM_THREADS is 1 (test.sh), no process group is open, and
+`start` counts. With FRESH, each rank starts the script anew.
 """
 
 import datetime
+import gc
 import itertools
 import os
-import subprocess
+import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -21,6 +27,7 @@ import tryst_torch  # noqa: F401 (registers the backend)
 
 SECONDS = 240
 SHOW = False  # print also what ranks wrote that did not fail
+FRESH = False
 TIMEOUT = datetime.timedelta(seconds=60)
 JOBS = itertools.count()  # of this process: each job has a store of its own
 
@@ -45,17 +52,45 @@ def raises(pattern, function, *arguments, **named):
     raise AssertionError(f"no error where one with {pattern!r} is due")
 
 
+def become(rank, size, folder):
+    """Make this process a rank, with its output in a file."""
+    os.environ.update(TEST_RANK=str(rank), TEST_SIZE=str(size), TEST_FOLDER=folder, GLOO_SOCKET_IFNAME="lo",
+                      TORCH_TRYST_DUMP_FILE=f"{folder}/dump.%r", TORCH_FR_DUMP_TEMP_FILE=f"{folder}/fr.")
+    output = os.open(f"{folder}/output.{rank}", os.O_WRONLY | os.O_CREAT, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.close(output)
+    if FRESH:
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
 def start(size, folder):
-    """Start the ranks of this script, each with its output in a file."""
+    """Fork the ranks; return their process numbers. In a rank, return None."""
+    if not FRESH:
+        import torch._dynamo  # noqa: F401 (DDP imports it late, and so do waits that fail)
+    check(len(os.listdir("/proc/self/task")) == 1, "a thread started before the ranks; is OMP_NUM_THREADS 1?")
+    sys.stdout.flush()
+    gc.freeze()  # no rank goes through torch's objects again, and so copies their pages, in collections and at its end
     children = []
     for rank in range(size):
-        environment = dict(os.environ, TEST_RANK=str(rank), TEST_SIZE=str(size), TEST_FOLDER=folder,
-                           OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo",
-                           TORCH_TRYST_DUMP_FILE=f"{folder}/dump.%r", TORCH_FR_DUMP_TEMP_FILE=f"{folder}/fr.")
-        output = open(f"{folder}/output.{rank}", "w")
-        children.append(subprocess.Popen([sys.executable, *sys.argv], env=environment, stdout=output,
-                                         stderr=subprocess.STDOUT))
+        child = os.fork()
+        if not child:
+            become(rank, size, folder)
+            return None
+        children.append(child)
     return children
+
+
+def wait(child, end):
+    """Return the exit status of a child that ends until the time `end`; kill one that does not."""
+    while time.monotonic() < end:
+        process, status = os.waitpid(child, os.WNOHANG)
+        if process:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return f"still running after {SECONDS} s"
 
 
 def finish(children, folder):
@@ -63,18 +98,12 @@ def finish(children, folder):
     end = time.monotonic() + SECONDS
     failed = []
     for rank, child in enumerate(children):
-        try:
-            status = child.wait(max(end - time.monotonic(), 0.1))
-        except subprocess.TimeoutExpired:
-            status = f"still running after {SECONDS} s"
+        status = wait(child, end)
         if status:
             failed.append(rank)
             print(f"rank {rank}: {status}\n{open(f'{folder}/output.{rank}').read()}")
         elif SHOW:
             print(open(f"{folder}/output.{rank}").read(), end="")
-    for child in children:
-        child.kill()
-        child.wait()
     return 1 if failed else 0
 
 
@@ -107,13 +136,21 @@ def run_tests(tests):
     run(body)
 
 
+def run_rank(body):
+    torch.set_num_threads(1)
+    body()
+    sys.exit(0)
+
+
 def run_jobs(body, size=None):
     """Run `body` on the ranks without a process group, and end the process."""
     if "TEST_RANK" in os.environ:
-        torch.set_num_threads(1)
-        body()
-        sys.exit(0)
-    with tempfile.TemporaryDirectory() as folder:
-        status = finish(start(size or int(sys.argv[1]), folder), folder)
+        run_rank(body)
+    folder = tempfile.mkdtemp()
+    children = start(size or int(sys.argv[1]), folder)
+    if children is None:
+        run_rank(body)
+    status = finish(children, folder)
+    shutil.rmtree(folder)
     print("failed" if status else "passed", *map(os.path.basename, sys.argv))
     sys.exit(status)

@@ -19,20 +19,24 @@ from ranks import TIMEOUT, check, over, run_jobs
 
 STEPS, LATE_S = 8, 0.15
 TENSORS, ELEMENTS, ROUNDS = 40, 1 << 16, 12  # of the test of the order
-RANK = int(os.environ.get("TEST_RANK", 0))
 
 
 # --- jobs
 
+def rank_here():
+    """The rank, also where there is no process group."""
+    return int(os.environ["TEST_RANK"])
+
+
 def path(name):
-    return f"{os.environ['TEST_FOLDER']}/{name}.{RANK}.json"
+    return f"{os.environ['TEST_FOLDER']}/{name}.{rank_here()}.json"
 
 
 def job(name, program, *arguments, automatic=False):
     """Run a program as a job over tryst; return its result and the nodes of the recorded step."""
-    os.environ["TRYST_PROFILE"] = path(name)[:-len(f"{RANK}.json")] + "%r.json"
+    os.environ["TRYST_PROFILE"] = path(name)[:-len(f"{rank_here()}.json")] + "%r.json"
     os.environ["TRYST_AUTO_PRIORITY"] = str(int(automatic))
-    dist.init_process_group("tryst", init_method=f"file://{os.environ['TEST_FOLDER']}/store.{name}", rank=RANK,
+    dist.init_process_group("tryst", init_method=f"file://{os.environ['TEST_FOLDER']}/store.{name}", rank=rank_here(),
                             world_size=int(os.environ["TEST_SIZE"]), timeout=TIMEOUT)
     result = program(*arguments)
     gc.collect()  # in PyTorch 2.0 a process group, which models have, ends with its last reference
@@ -78,7 +82,7 @@ class Trainer:
         self.barrier = tryst_torch.CrossBarrier(self.model, self.optimizer, 4096) if kind == "cross" else None
         if kind == "hook":
             self.model.register_comm_hook(tryst_torch.HookState(self.model, 4096), tryst_torch.ddp_hook)
-        self.data = torch.Generator().manual_seed(100 + RANK)
+        self.data = torch.Generator().manual_seed(100 + rank_here())
         self.losses = []
 
     def step(self):
@@ -135,7 +139,7 @@ def step_check(kind, gradient_bytes, nodes, models=1):
     check(all(name.startswith("all_reduce of ") for name in names) and len(set(names)) == len(names),
           f"{kind}: names {names}")
     seconds = computation(nodes)
-    if RANK == 1:
+    if rank_here() == 1:
         check(models * LATE_S <= seconds < (models + 1) * LATE_S, f"{kind}: {seconds:.3f} s of computation")
     elif kind != "begin":  # there DDP waits in a future of PyTorch, which the library does not see
         check(seconds < models * LATE_S, f"{kind}: {seconds:.3f} s of computation, and no wait for rank 1")
@@ -196,7 +200,7 @@ def body():
     losses_check("begin", losses, theirs)
     os.environ["TRYST_PROGRESS_THREAD"] = "0"  # no all-reduce ends before all ranks have started the last one
     off, on = (in_order(job(f"order {automatic}", all_reduces, automatic=automatic)[1]) for automatic in (False, True))
-    print(f"rank {RANK}: in the order of need {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
+    print(f"rank {rank_here()}: in the order of need {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
     # On the rank that comes last, all-reduces begin when they are submitted, since the others wait for them: 4 that fill a
     # window leave 0.81, and more that move meanwhile left 0.39 in one of 15 runs.
     check(on >= 0.25 and off < 0.1, f"ended in the order of need: {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
