@@ -6,10 +6,12 @@ and the next forward pass is right, and what cannot be right is refused.
 
 import contextlib
 import copy
+import gc
 import io
 import pickle
 import sys
 import time
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -415,6 +417,42 @@ def test_copies(reference):
             trainer.barrier.close()
 
 
+def collect():
+    for _ in range(3):  # C++ objects free Python's, which are the next turn's
+        gc.collect()
+
+
+def test_dropped(reference):
+    """A model that is dropped with gradients under way is freed, before step() and behind it."""
+    for kind in ("cross", "cross view"):
+        for is_stepped in (False, True):
+            trainer = Trainer(kind, reference)
+            steps(trainer, 3)
+            trainer.optimizer.zero_grad()
+            trainer.backward()
+            if is_stepped:
+                trainer.optimizer.step()
+            left = [weakref.ref(parameter) for parameter in trainer.ddp.parameters()]
+            check(trainer.barrier._pieces, "gradients under way")
+            del trainer
+            collect()
+            left = sum(parameter() is not None for parameter in left)
+            check(not left, f"{kind}, {'behind' if is_stepped else 'before'} step(): {left} parameters are left")
+
+
+def test_kept(reference):
+    """A net whose DistributedDataParallel, optimizer and CrossBarrier are dropped has the last step's parameters."""
+    theirs, ours = Trainer("gloo", reference), Trainer("cross", reference)
+    steps(theirs, 3)
+    steps(ours, 3)
+    net = ours.ddp.module
+    check(type(net[0].weight) is not torch.nn.Parameter, "a parameter that is under way")
+    del ours
+    collect()
+    with torch.no_grad():
+        equal(net.parameters(), theirs.ddp.module.parameters(), "a net that is kept")
+
+
 def test_close(reference):
     """Behind close() the optimizer and DDP are as before, and the hook goes on."""
 
@@ -519,6 +557,10 @@ def test_refused_models(reference):
         return tryst_torch.CrossBarrier(ddp, optimizer(ddp))
 
     raises("over gloo", barrier, group=reference)
+    if VERSION >= (2, 4):  # PyTorch has a Python reducer
+        with torch._dynamo.config.patch(optimize_ddp="python_reducer"):
+            raises("Python reducer", barrier)
+            raises("Python reducer", lambda: tryst_torch.HookState(DistributedDataParallel(layers())))
     raises("LBFGS", barrier, optimizer=lambda model: torch.optim.LBFGS(model.parameters()))
     raises("Mine", barrier, optimizer=lambda model: Mine(model.parameters(), lr=1))
     raises("scripted", barrier, make=lambda: torch.nn.Sequential(torch.jit.script(torch.nn.Linear(2, 2))))

@@ -36,7 +36,10 @@ from tryst_torch.ddp import PIECE_BYTES, HookState, ddp_hook
 
 
 class PendingGradient(torch.Tensor):
-    """The gradient of a parameter while its all-reduce is under way: it has a shape, and no elements."""
+    """The gradient of a parameter while its all-reduce is under way: it has a shape, and no elements.
+
+    It refers weakly to its entry, which holds the parameter: Python's garbage collector does not see that a parameter
+    holds its gradient, so a model that is dropped now would never be freed."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -46,29 +49,35 @@ class PendingGradient(torch.Tensor):
                                                    dtype=parameter.dtype, device=parameter.device)
 
     def __init__(self, _parameter, entry):
-        self.entry = entry
+        self.name_of_parameter, self.entry = entry.name, weakref.ref(entry)
 
     def __repr__(self):
-        return f"PendingGradient({self.entry.name})"
+        return f"PendingGradient({self.name_of_parameter})"
 
     @classmethod
     def __torch_dispatch__(cls, function, _types, arguments=(), named=None):
         if function in (torch.ops.aten.zero_.default, torch.ops.aten._foreach_zero_.default):
             return _zero(arguments[0])
-        pending = next(_of_class(cls, (arguments, named)))
-        raise RuntimeError(
-            f"cannot use the gradient of {pending.entry.name}: tryst_torch.CrossBarrier lets its all-reduce go on "
-            "after backward(), so gradient clipping, GradScaler and reading of gradients are refused; call synchronize() of "
-            "the CrossBarrier before, which waits for all gradients, or train without it")
+        _refuse(next(_of_class(cls, (arguments, named))))
+
+
+def _refuse(pending):
+    raise RuntimeError(
+        f"cannot use the gradient of {pending.name_of_parameter}: tryst_torch.CrossBarrier lets its all-reduce go on after "
+        "backward(), so gradient clipping, GradScaler and reading of gradients are refused; call synchronize() of the "
+        "CrossBarrier before, which waits for all gradients, or train without it")
 
 
 def _zero(gradients):
     """zero_grad(set_to_none=False): what is pending becomes zero when it has been used."""
     for gradient in [gradients] if isinstance(gradients, torch.Tensor) else gradients:
-        if isinstance(gradient, PendingGradient):
-            gradient.entry.zero()
-        else:
+        if not isinstance(gradient, PendingGradient):
             gradient.zero_()
+            continue
+        entry = gradient.entry()
+        if entry is None:  # the CrossBarrier is gone
+            _refuse(gradient)
+        entry.zero()
     return gradients
 
 
@@ -173,7 +182,6 @@ class _Entry:
         if self.is_zeroed and later is self.gradient:
             later.zero_()
         self.parameter.grad = later
-        self.pending = None  # breaks a cycle of references, which would keep the gradients' memory
 
 
 class _Call:
@@ -215,7 +223,7 @@ class CrossBarrier:
         self.state = HookState(model, piece_bytes, priority)
         _model_require(model)
         _optimizer_require(optimizer)
-        self.model, self.optimizer = model, optimizer
+        self.optimizer = optimizer  # not the model: it holds, in C++, pieces whose parameters lead here
         self.waited_seconds = 0.0
         self._names = {id(parameter): name for name, parameter in model.module.named_parameters()}
         self._lock = threading.RLock()  # guards all below
@@ -228,7 +236,7 @@ class CrossBarrier:
         self._hooks = []
         model.register_comm_hook(self.state, ddp_hook)
         self.state.barrier = weakref.ref(self)
-        self._hooks_add()
+        self._hooks_add(model)
         self._methods_replace()
 
     def __enter__(self):
@@ -274,11 +282,11 @@ class CrossBarrier:
 
         return call
 
-    def _hooks_add(self):
+    def _hooks_add(self, model):
         begin = _Call(self, "_forward_begins")
-        self._hooks.append(self.model.register_forward_pre_hook(begin, prepend=True))
-        self._hooks.append(self.model.register_forward_hook(_Call(self, "_forward_ends")))
-        for module in self.model.module.modules():
+        self._hooks.append(model.register_forward_pre_hook(begin, prepend=True))
+        self._hooks.append(model.register_forward_hook(_Call(self, "_forward_ends")))
+        for module in model.module.modules():
             if next(module.parameters(recurse=False), None) is not None:
                 call = _Call(self, "_module_begins")
                 self._hooks.append(module.register_forward_pre_hook(call, prepend=True))
@@ -451,10 +459,9 @@ def _model_require(model):
         if type(parameter) is not torch.nn.Parameter:
             raise ValueError(f"cannot train {name}, a {type(parameter).__name__}, with tryst_torch.CrossBarrier: only "
                              "plain parameters can be waited for")
-    if getattr(model, "mixed_precision", None) is not None or getattr(model, "_use_python_reducer", False) or getattr(
-            model, "_delay_all_reduce_params", None):
-        raise ValueError("cannot train with DistributedDataParallel's mixed_precision, delay_all_reduce_named_params "
-                         "or Python reducer and tryst_torch.CrossBarrier: use tryst_torch.ddp_hook alone")
+    if getattr(model, "mixed_precision", None) is not None or getattr(model, "_delay_all_reduce_params", None):
+        raise ValueError("cannot train with DistributedDataParallel's mixed_precision or delay_all_reduce_named_params "
+                         "and tryst_torch.CrossBarrier: use tryst_torch.ddp_hook alone")
 
 
 def _optimizer_require(optimizer):

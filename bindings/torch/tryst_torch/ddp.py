@@ -95,6 +95,9 @@ class HookState:
         if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
             raise TypeError(f"cannot order the gradients of a {type(model).__name__}: give a DistributedDataParallel")
         group_require(model.process_group)
+        if getattr(model, "_use_python_reducer", False):
+            raise ValueError("cannot order the gradients of DistributedDataParallel's Python reducer, which has no buckets: "
+                             "create the model without torch._dynamo.config.optimize_ddp = \"python_reducer\"")
         self.group, self.piece_bytes, self.priority = model.process_group, piece_bytes, priority
         self.pieces = []
         self.barrier = None  # returns the CrossBarrier that waits in place of DDP, or None
