@@ -6,7 +6,9 @@ import datetime
 import json
 import locale
 import os
+import statistics
 import subprocess
+import threading
 import time
 
 import torch
@@ -143,6 +145,32 @@ def test_kept():
           "the order of operations")
 
 
+def test_beside():
+    """A dump that takes long does not hold operations up."""
+    group = dist.new_group([0])
+    if dist.get_rank():
+        return
+    many = [torch.ones(1) for _ in range(10000)]  # each is in the dump
+    for _ in range(50):
+        group.allreduce_coalesced(many).wait()
+    begin = time.monotonic()
+    tryst_torch._C.dump_text("a long one")
+    whole, seconds, is_over = time.monotonic() - begin, [], threading.Event()
+    thread = threading.Thread(target=lambda: [tryst_torch._C.dump_text("") for _ in iter(is_over.is_set, True)])
+    thread.start()
+    for turn in range(9):
+        time.sleep(whole * 0.37)
+        begin = time.monotonic()
+        dist.all_reduce(torch.ones(1), group=group)
+        seconds.append(time.monotonic() - begin)
+    is_over.set()
+    thread.join()
+    print(f"a dump takes {whole:.3f} s; all-reduces beside dumps:", *(f"{one:.4f}" for one in seconds))
+    check(statistics.median(seconds) < whole / 5, f"a dump of {whole} s; operations beside it took {seconds}")
+    for _ in range(50):
+        dist.all_reduce(torch.ones(1), group=group)
+
+
 def test_off():
     """An empty setting writes nothing, and a folder that is not there is said so; both fail as ever."""
     time.sleep(QUIET_S + 0.2)
@@ -177,7 +205,7 @@ def test_language():
 
 
 def body():
-    for test in (test_deadline, test_quiet, test_call, test_wait, test_kept, test_language, test_off):
+    for test in (test_deadline, test_quiet, test_call, test_wait, test_kept, test_beside, test_language, test_off):
         test()
         dist.barrier()
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: a map of what is pending, by number, and a queue of what has ended.
+/* The log: a map of what is pending, by number, and a queue of what has ended. Readers
+ * copy what they need, so that progress, which notes the ends, does not wait for a dump.
+ * Records do not change, so a copy of the log shares them.
  *
  * The log is never destroyed, because operations may end while the process ends. */
 #include "log.h"
@@ -22,7 +24,7 @@ namespace
 const uint64_t kept_default = 2000;
 
 struct Entry {
-    Record record;
+    std::shared_ptr<const Record> record;
     uint64_t begun_ns;
     uint64_t ended_ns = 0; /* 0: pending */
     tryst_status status = TRYST_IN_PROGRESS;
@@ -36,6 +38,8 @@ struct Log {
     std::map<uint64_t, Entry> pending;
     std::deque<std::pair<uint64_t, Entry>> ended;
 };
+
+using Entries = std::vector<std::pair<uint64_t, Entry>>;
 
 /* How many collectives of a name are pending before this one, to find its record on a
  * page: pages have no numbers of collectives, but their records are in order. */
@@ -91,10 +95,10 @@ static double seconds(uint64_t ns)
 uint64_t log_begin(Record record)
 {
     Log &log = log_get();
-    uint64_t begun_ns = now_ns();
+    Entry entry{std::make_shared<const Record>(std::move(record)), now_ns()};
     std::lock_guard<std::mutex> lock(log.mutex);
     uint64_t id = log.next++;
-    log.pending.emplace_hint(log.pending.end(), id, Entry{std::move(record), begun_ns});
+    log.pending.emplace_hint(log.pending.end(), id, std::move(entry));
     return id;
 }
 
@@ -147,7 +151,19 @@ std::string log_pending()
     snprintf(age, sizeof age, "%.1f s", seconds(now_ns() - oldest.begun_ns));
     size_t count = log.pending.size();
     return std::to_string(count) + (count == 1 ? " operation is" : " operations are") +
-           " pending here, the oldest for " + age + ": " + title(oldest.record);
+           " pending here, the oldest for " + age + ": " + title(*oldest.record);
+}
+
+/* Copy the pending operations to `all`, and before them those that have ended, if
+ * `with_ended`; each part oldest first. */
+static void log_copy(Entries &all, bool with_ended)
+{
+    Log &log = log_get();
+    std::lock_guard<std::mutex> lock(log.mutex);
+    all.reserve(log.pending.size() + (with_ended ? log.ended.size() : 0));
+    if (with_ended)
+        all.insert(all.end(), log.ended.begin(), log.ended.end());
+    all.insert(all.end(), log.pending.begin(), log.pending.end());
 }
 
 static void shapes_write(Json &json, const char *name, const std::vector<Shape> &shapes)
@@ -201,11 +217,11 @@ static int awaited(const Record &record, const std::vector<LivePage> &pages, Tur
 
 int log_awaited(uint64_t id, const std::vector<LivePage> &pages)
 {
-    Log &log = log_get();
-    std::lock_guard<std::mutex> lock(log.mutex);
+    Entries all;
+    log_copy(all, false);
     Turns turns;
-    for (auto &[pending, entry] : log.pending) {
-        int rank = awaited(entry.record, pages, turns);
+    for (auto &[pending, entry] : all) {
+        int rank = awaited(*entry.record, pages, turns);
         if (pending == id)
             return rank;
     }
@@ -215,7 +231,7 @@ int log_awaited(uint64_t id, const std::vector<LivePage> &pages)
 static void operation_write(Json &json, uint64_t id, const Entry &entry,
                             const std::vector<LivePage> &pages, Turns &turns)
 {
-    const Record &record = entry.record;
+    const Record &record = *entry.record;
     json.open('{');
     json.member("id", id);
     json.member("process_group", record.group->name);
@@ -263,24 +279,20 @@ static void group_write(Json &json, const GroupName &group)
 
 void log_write(Json &json, const std::vector<LivePage> &pages)
 {
-    Log &log = log_get();
-    std::lock_guard<std::mutex> lock(log.mutex);
-    std::vector<std::pair<uint64_t, const Entry *>> all;
-    for (auto &[id, entry] : log.ended)
-        all.emplace_back(id, &entry);
-    for (auto &[id, entry] : log.pending)
-        all.emplace_back(id, &entry);
-    std::sort(all.begin(), all.end());
+    Entries all;
+    log_copy(all, true);
+    std::sort(all.begin(), all.end(),
+              [](const auto &a, const auto &b) { return a.first < b.first; });
     std::set<std::shared_ptr<const GroupName>> groups;
     json.open("process_groups", '[');
     for (auto &[id, entry] : all)
-        if (groups.insert(entry->record.group).second)
-            group_write(json, *entry->record.group);
+        if (groups.insert(entry.record->group).second)
+            group_write(json, *entry.record->group);
     json.close(']');
     Turns turns;
     json.open("operations", '[');
     for (auto &[id, entry] : all)
-        operation_write(json, id, *entry, pages, turns);
+        operation_write(json, id, entry, pages, turns);
     json.close(']');
 }
 
