@@ -21,6 +21,9 @@ namespace tryst_torch
  * takes milliseconds while they live. A wait gives up after this time. */
 static const std::chrono::milliseconds answer_time(5000);
 
+/* How often a wait looks for tasks that no thread of the finisher takes. */
+static const std::chrono::milliseconds help_period(20);
+
 uint64_t nanoseconds_of(std::chrono::milliseconds timeout)
 {
     const std::chrono::milliseconds longest =
@@ -428,6 +431,8 @@ bool Work::wait(std::chrono::milliseconds timeout)
     std::string dump; /* of the time before the cancel */
     if (passed && timeout > kNoTimeout) {
         dump =
+    if (!c10d::Work::isCompleted())
+        finisher_help();
             dump_at_timeout("a wait of " + milliseconds(timeout) + " for " + call_.what);
         OpenWorks::abort_hooks_start(open_);
         cancel();
@@ -435,10 +440,7 @@ bool Work::wait(std::chrono::milliseconds timeout)
     }
     if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
         give_up(status, timeout > kNoTimeout ? timeout : call_.timeout, dump);
-    {
-        std::unique_lock<std::mutex> lock(mutex_);
-        cv_.wait(lock, [this] { return completed_; });
-    }
+    finish_wait();
     /* A future is complete after a wait; its functions may still run. */
     if (c10::intrusive_ptr<c10::ivalue::Future> future = future_get())
         future->wait();
@@ -474,6 +476,19 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
         if (future_)
             return future_;
         future_ = c10::make_intrusive<c10::ivalue::Future>(
+/* Wait until the work is finished. At the end of the program this thread runs the tasks
+ * of the finisher, and that of this work may still come. */
+void Work::finish_wait()
+{
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!completed_) {
+        lock.unlock();
+        finisher_help();
+        lock.lock();
+        cv_.wait_for(lock, help_period, [this] { return completed_; });
+    }
+}
+
             c10::ListType::create(c10::TensorType::get()));
         is_late = finished_;
     }

@@ -182,6 +182,8 @@ class JoinedWork : public c10d::Work
     explicit JoinedWork(std::vector<c10::intrusive_ptr<c10d::Work>> works);
 
     bool isCompleted() override;
+    void succeeded();
+    void finish_wait();
     bool isSuccess() const override;
     std::exception_ptr exception() const override;
     bool wait(std::chrono::milliseconds timeout) override;

@@ -6,6 +6,7 @@
  * task may wait for Python's lock, which is then never given. */
 #include "finisher.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -47,6 +48,21 @@ class Finisher
         idle_.wait_for(lock, stop_time,
                        [this] { return !busy_count_ && tasks_.empty(); });
         is_stopped_ = true;
+    }
+
+    void help()
+    {
+        while (is_stopped_) {
+            std::function<void()> task;
+            {
+                std::lock_guard<std::mutex> lock(mutex_);
+                if (tasks_.empty())
+                    return;
+                task = std::move(tasks_.front());
+                tasks_.pop_front();
+            }
+            task();
+        }
     }
 
   private:
@@ -105,12 +121,13 @@ class Finisher
         }
     }
 
+    /* Tasks stay in the queue: to run or to destroy them needs Python. */
+    std::atomic<bool> is_stopped_{false};
     std::mutex mutex_; /* guards the rest */
     std::condition_variable more_;
     std::condition_variable idle_;
     size_t threads_count_ = 0;
     size_t busy_count_ = 0;   /* threads in tasks */
-    bool is_stopped_ = false; /* tasks stay in the queue: to destroy them needs Python */
     Clock::time_point taken_; /* when a thread last took a task */
     std::deque<std::function<void()>> tasks_;
 };
@@ -141,6 +158,11 @@ void finisher_run(std::function<void()> task)
 void finisher_stop()
 {
     finisher_get().stop();
+}
+
+void finisher_help()
+{
+    finisher_get().help();
 }
 
 } // namespace tryst_torch

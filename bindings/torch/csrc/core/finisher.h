@@ -17,9 +17,14 @@ namespace tryst_torch
  *  never blocks. */
 void finisher_run(std::function<void()> task);
 
-/** Run no task from here on: Python ends, and a task that runs Python then would end the
- *  process. Blocks until the tasks given so far are done, at most 20 s. */
+/** Run no task in a finisher thread from here on: Python ends, and a thread that takes
+ *  Python's lock then would end the process. Blocks until the tasks given so far are
+ *  done, at most 20 s. */
 void finisher_stop();
+
+/** After finisher_stop, run the tasks that have come since in the calling thread; before,
+ *  do nothing. For a thread of the program that waits for a task. */
+void finisher_help();
 
 } // namespace tryst_torch
 
