@@ -97,17 +97,48 @@ def test_abort_hook_once():
         check(threads < 60, f"{threads} threads after 200 failures")
 
 
+def recorded(kind):
+    """The operations of a kind in PyTorch's own recorder."""
+    entries = pickle.loads(torch._C._distributed_c10d._dump_fr_trace(True, False, False, "tryst"))["entries"]
+    return [entry for entry in entries if entry["profiling_name"].endswith(kind)]
+
+
+def recorded_states(kind):
+    """Their states, once all have ended, or after 10 s."""
+    end = time.monotonic() + 10
+    states = None
+    while states != {"completed"} and time.monotonic() < end:
+        states = {entry["state"] for entry in recorded(kind)}
+    return states
+
+
 def test_flight_recorder():
     """PyTorch's own recorder learns the ends of operations from completion hooks."""
     check(backend().supports_completion_hooks, "completion hooks")
     dist.all_gather([torch.ones(2) for _ in range(dist.get_world_size())], torch.ones(2))
     dist.all_reduce(torch.ones(2))
-    end = time.monotonic() + 10
-    states = None
-    while states != {"completed"} and time.monotonic() < end:
-        entries = pickle.loads(torch._C._distributed_c10d._dump_fr_trace(True, False, False, "tryst"))["entries"]
-        states = {entry["state"] for entry in entries if entry["profiling_name"].endswith("all_gather")}
+    states = recorded_states("all_gather")
     check(states == {"completed"}, f"states in PyTorch's recorder: {states}")
+
+
+def test_flight_recorder_joined():
+    """A call that is several operations has ended, there too, when the last of them has."""
+    group, size = dist.new_group(timeout=datetime.timedelta(seconds=0.5)), dist.get_world_size()
+    several = [torch.ones(3), torch.ones(5, dtype=torch.int64)]
+    group.allreduce_coalesced(several).wait()
+    group.allgather_into_tensor_coalesced([torch.ones(2 * size), torch.ones(size)], [torch.ones(2), torch.ones(1)]).wait()
+    work = group.reduce_scatter_tensor_coalesced([torch.ones(2), torch.ones(1)], [torch.ones(2 * size), torch.ones(size)])
+    work.wait()
+    check(work._get_duration() > 0, "the duration of several operations")
+    for kind in ("allreduce_coalesced", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"):
+        check(recorded(kind), f"no {kind} in {[entry['profiling_name'] for entry in recorded('')]}")
+        states = recorded_states(kind)
+        check(states == {"completed"}, f"states of {kind} in PyTorch's recorder: {states}")
+    if dist.get_rank() == 0:
+        raises("deadline", group.allreduce_coalesced(several).wait)
+        states = [entry["state"] for entry in recorded("allreduce_coalesced")]
+        check(states[-1] != "completed", "an operation that failed counts as one that has ended well")
+    dist.barrier()
 
 
 def test_ephemeral_timeout():
@@ -186,7 +217,7 @@ def body():
     if not hasattr(dist, "split_group") or not hasattr(torch._C._distributed_c10d.Backend, "supports_window"):
         return  # PyTorch before 2.15
     for test in (test_split_group, test_split_timeout, test_device_id, test_abort_hook, test_abort_hook_once,
-                 test_flight_recorder, test_ephemeral_timeout, test_work, test_refused):
+                 test_flight_recorder, test_flight_recorder_joined, test_ephemeral_timeout, test_work, test_refused):
         test()
         dist.barrier()
     tensor = test_memory()

@@ -9,6 +9,7 @@ import time
 import torch
 import torch.distributed as dist
 
+import tryst_torch
 from ranks import check, raises, run_tests
 
 SHORT = datetime.timedelta(seconds=2)
@@ -54,6 +55,17 @@ def test_difference():
         raises("recv from rank 0", dist.recv, torch.ones(4), 0)
     text = raises("all_reduce", dist.all_reduce, torch.ones(4 + dist.get_rank()))
     check(text.count("x f32") >= 2, text)
+
+
+def test_numbers():
+    """A call that is refused here has no number: collectives have the same numbers on all ranks."""
+    if dist.get_rank() == 0:
+        raises("cannot start reduce_scatter_tensor", dist.reduce_scatter_tensor, torch.ones(3), torch.ones(7))
+    dist.all_reduce(torch.ones(2))
+    newest = tryst_torch.dump()["operations"][-1]
+    numbers = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size())]
+    dist.all_gather(numbers, torch.tensor([newest["number"]]))
+    check(newest["kind"] == "all_reduce" and len(set(map(int, numbers))) == 1, f"numbers of one all-reduce: {numbers}")
 
 
 def test_failed_future():

@@ -25,11 +25,21 @@ def wait_for_all(size):
         time.sleep(0.01)
 
 
+def refused(function, *arguments):
+    """Call a function that is refused since a rank was lost; return the text."""
+    try:
+        function(*arguments)
+    except dist.DistBackendError as error:  # as failures of operations are
+        return str(error)
+    raise AssertionError("no error after the loss of a rank")
+
+
 def lose_last():
     """The last rank ends without a word; the others go on without it. False on the rank that ends."""
     rank, size = dist.get_rank(), dist.get_world_size()
-    part = dist.new_group()
+    part, others = dist.new_group(), dist.new_group(list(range(size - 1)))
     pending = dist.irecv(torch.ones(2), size - 1) if rank != size - 1 else None
+    alone = dist.all_reduce(torch.ones(3), group=others, async_op=True) if rank == 0 and size > 2 else None
     dist.barrier()
     wait_for_all(size)
     if rank == size - 1:
@@ -37,7 +47,13 @@ def lose_last():
     text = raises("all_reduce", total)
     check(f"rank {size - 1}" in text, text)
     raises("recv", pending.wait)
-    raises("all_reduce", total)
+    if alone:
+        text = raises("all_reduce", alone.wait)
+        check(f"rank {size - 1}" in text and text.count('all-reduce "') == 1, f"an abort's reason: {text}")
+    text = refused(total)
+    check(text.startswith("cannot start all_reduce") and f"rank {size - 1}" in text, text)
+    text = refused(dist.send, torch.ones(1), 1 - rank if rank < 2 < size else size - 1)
+    check(text.startswith("cannot start send") and 'all-reduce "' not in text, text)
     raises("shrink the default process group", dist.shrink_group, [size - 1], group=part)
     dist.shrink_group([size - 1], shrink_flags=1)
     check(total() == size - 1 == dist.get_world_size() and dist.get_rank() == rank, "a sum without the lost rank")

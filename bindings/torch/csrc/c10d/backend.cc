@@ -71,8 +71,10 @@ Backend::WorkPtr Backend::launch(const View &ranks, Call call, uint64_t number,
     auto work = c10::make_intrusive<Work>(rank_, std::move(call), number, open_);
     try {
         work->start(submit, params);
-    } catch (const Aborted &) {
-        throw Refusal("cannot start " + what + ": " + ranks.abort_reason());
+    } catch (const JobEnded &error) {
+        std::string reason = ranks.abort_reason();
+        std::rethrow_exception(backend_error(
+            reason.empty() ? error.what() : "cannot start " + what + ": " + reason));
     }
     std::lock_guard<std::mutex> lock(mutex_);
     if (closed_)
@@ -82,11 +84,13 @@ Backend::WorkPtr Backend::launch(const View &ranks, Call call, uint64_t number,
     return work;
 }
 
-/* Start a collective. `call.what` holds its kind, and becomes the whole text. */
+/* Start a collective. `call.what` holds its kind, and becomes the whole text. A call that
+ * the library refuses has no number, since other ranks may not have made it. */
 Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double factor)
 {
     std::shared_ptr<View> ranks = view();
-    uint64_t number = ++number_;
+    std::lock_guard<std::mutex> lock(collective_mutex_);
+    uint64_t number = number_ + 1;
     std::string coll = ranks->coll_name(call.what);
     if (call.timeout == c10d::kUnsetTimeout)
         call.timeout = timeout();
@@ -95,12 +99,14 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
     call.what += " " + std::to_string(number) + " of process group " + name_;
     tryst_op_params params = ranks->params(deadline_of(call.timeout));
     params.factor = factor;
-    return launch(
+    WorkPtr work = launch(
         *ranks, std::move(call), number,
         [&](const tryst_op_params *with, tryst_op **op_p) {
             return submit({ranks->step(), coll.c_str(), with, op_p});
         },
         params);
+    number_ = number;
+    return work;
 }
 
 /* Start a message. A call.timeout of 0 is the process group's. */
@@ -230,7 +236,7 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors &tensors,
         Tensors one = {tensor};
         works.push_back(allreduce(one, opts));
     }
-    return c10::make_intrusive<JoinedWork>(std::move(works));
+    return c10::make_intrusive<JoinedWork>(open_, std::move(works));
 }
 
 Backend::WorkPtr Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &opts)
@@ -309,7 +315,7 @@ Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
     for (size_t i = 0; i < outputs.size(); i++)
         works.push_back(
             reduce_scatter_one(outputs[i], inputs[i], opts.reduceOp, opts.timeout));
-    return c10::make_intrusive<JoinedWork>(std::move(works));
+    return c10::make_intrusive<JoinedWork>(open_, std::move(works));
 }
 
 /* --- copies ------------------------------------------------------------------------- */
@@ -397,7 +403,7 @@ Backend::WorkPtr Backend::allgather_each(std::vector<Tensors> &outputs, Tensors 
             to[0].push_back(list[i]);
         works.push_back(allgather(to, from, opts));
     }
-    return c10::make_intrusive<JoinedWork>(std::move(works));
+    return c10::make_intrusive<JoinedWork>(open_, std::move(works));
 }
 
 Backend::WorkPtr Backend::allgather_one(at::Tensor &output, at::Tensor &input,
@@ -430,7 +436,7 @@ Backend::WorkPtr Backend::allgather_into_tensor_coalesced(
     std::vector<WorkPtr> works;
     for (size_t i = 0; i < outputs.size(); i++)
         works.push_back(allgather_one(outputs[i], inputs[i], opts.timeout));
-    return c10::make_intrusive<JoinedWork>(std::move(works));
+    return c10::make_intrusive<JoinedWork>(open_, std::move(works));
 }
 
 Backend::WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs,
@@ -629,9 +635,13 @@ void Backend::startCoalescing()
 
 Backend::WorkPtr Backend::endCoalescing()
 {
-    std::lock_guard<std::mutex> lock(mutex_);
-    is_coalescing_ = false;
-    return c10::make_intrusive<JoinedWork>(std::move(coalesced_));
+    std::vector<WorkPtr> works;
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        is_coalescing_ = false;
+        works.swap(coalesced_);
+    }
+    return c10::make_intrusive<JoinedWork>(open_, std::move(works));
 }
 
 void Backend::setSequenceNumberForGroup()

@@ -168,6 +168,7 @@ class Backend : public c10d::Backend
     std::string name_;
     bool is_default_;
     std::atomic<Milliseconds::rep> timeout_ms_;
+    std::mutex collective_mutex_;       /* held while a collective is submitted */
     std::atomic<uint64_t> number_{0};   /* of the newest collective */
     std::atomic<uint64_t> children_{0}; /* process groups made from this one */
 };

@@ -39,6 +39,12 @@ std::string text_of(const std::exception &error)
     return own ? own->what_without_backtrace() : error.what();
 }
 
+std::exception_ptr backend_error(const std::string &text)
+{
+    return std::make_exception_ptr(
+        c10::DistBackendError({__func__, __FILE__, __LINE__}, text));
+}
+
 OpenWorks::OpenWorks(std::weak_ptr<View> view, std::shared_ptr<const GroupName> group)
     : view_(std::move(view)), group_(std::move(group))
 {
@@ -78,11 +84,11 @@ void OpenWorks::abort_hook_set(int64_t id, std::function<void()> hook)
         abort_hooks_.erase(id);
 }
 
-void OpenWorks::end_hook_set(int64_t id, std::function<void(uint64_t, float)> hook)
+void OpenWorks::end_hook_set(int64_t id, EndHook hook)
 {
     std::lock_guard<std::mutex> lock(hooks_mutex_);
     if (hook)
-        end_hooks_[id] = std::move(hook);
+        end_hooks_[id] = std::make_shared<EndHook>(std::move(hook));
     else
         end_hooks_.erase(id);
 }
@@ -128,11 +134,18 @@ void OpenWorks::abort_hooks_run()
     }
 }
 
+/* Without the lock: c10d's flight recorder has a lock of its own, which it holds while it
+ * removes its hook. */
 void OpenWorks::end_hooks_run(uint64_t key, float duration_ms)
 {
-    std::lock_guard<std::mutex> lock(hooks_mutex_);
-    for (auto &[id, hook] : end_hooks_)
-        hook(key, duration_ms);
+    std::vector<std::shared_ptr<EndHook>> hooks;
+    {
+        std::lock_guard<std::mutex> lock(hooks_mutex_);
+        for (auto &[id, hook] : end_hooks_)
+            hooks.push_back(hook);
+    }
+    for (auto &hook : hooks)
+        (*hook)(key, duration_ms);
 }
 
 void OpenWorks::extend(std::chrono::milliseconds time)
@@ -166,10 +179,30 @@ void OpenWorks::rank_lost(tryst_status status, const std::string &reason)
     });
 }
 
-/* True for the statuses of a lost rank, 200 to 299 (tryst/status.h). */
-static bool is_loss(tryst_status status)
+/* Keys of joined works; those of others, which the log numbers, stay far below. */
+static std::atomic<uint64_t> next_parts_key(uint64_t(1) << 63);
+
+Parts::Parts(std::shared_ptr<OpenWorks> open, size_t count)
+    : open_(std::move(open)), key_(next_parts_key++), left_(count)
 {
-    return status >= 200 && status < 300;
+}
+
+void Parts::succeeded(float duration_ms)
+{
+    float longest = longest_ms_;
+    while (longest < duration_ms &&
+           !longest_ms_.compare_exchange_weak(longest, duration_ms))
+        ;
+    if (--left_ == 0)
+        open_->end_hooks_run(key_, longest_ms_);
+}
+
+/* Return the reason of a failure without the collective's name at its front: the
+ * operations that end for this reason have names of their own. */
+static std::string without_name(const std::string &reason, const std::string &name)
+{
+    size_t at = name.empty() ? std::string::npos : reason.find("\": ");
+    return at == std::string::npos ? reason : reason.substr(at + strlen("\": "));
 }
 
 static const char title_prefix[] = "tryst:";
@@ -258,6 +291,32 @@ void Work::cancel()
     operation_.cancel();
 }
 
+void Work::join(const std::shared_ptr<Parts> &whole)
+{
+    {
+        std::lock_guard<std::mutex> lock(future_mutex_);
+        if (!has_succeeded_) {
+            wholes_.push_back(whole);
+            return;
+        }
+    }
+    whole->succeeded(duration_ms_);
+}
+
+/* Run the hooks for an end, of this work and of those that it completes. */
+void Work::succeeded()
+{
+    open_->end_hooks_run(log_id_, duration_ms_);
+    std::vector<std::shared_ptr<Parts>> wholes;
+    {
+        std::lock_guard<std::mutex> lock(future_mutex_);
+        has_succeeded_ = true;
+        wholes.swap(wholes_);
+    }
+    for (auto &whole : wholes)
+        whole->succeeded(duration_ms_);
+}
+
 /* True for failures that end a job, unless the program deals with them. */
 static bool is_grave(tryst_status status)
 {
@@ -282,7 +341,7 @@ void Work::ended()
     open_->extension_end(extension_);
     log_end(log_id_, status, operation_.reason());
     if (is_loss(status))
-        open_->rank_lost(status, operation_.reason());
+        open_->rank_lost(status, without_name(operation_.reason(), call_.name));
     error_ = error("");
     bool is_short;
     {
@@ -293,7 +352,7 @@ void Work::ended()
     if (is_short) {
         finish(error_);
         if (!error_)
-            open_->end_hooks_run(log_id_, duration_ms_);
+            succeeded();
         return;
     }
     c10::intrusive_ptr<Work> self =
@@ -327,7 +386,7 @@ void Work::settle_and_finish()
     call_.settle = nullptr;
     finish(error_);
     if (!error_)
-        open_->end_hooks_run(log_id_, duration_ms_);
+        succeeded();
     c10::intrusive_ptr<c10::ivalue::Future> future;
     {
         std::lock_guard<std::mutex> lock(future_mutex_);
@@ -351,12 +410,6 @@ static std::string milliseconds(std::chrono::milliseconds time)
     return std::to_string(time.count()) + " ms";
 }
 
-static std::exception_ptr backend_error(const std::string &text)
-{
-    return std::make_exception_ptr(
-        c10::DistBackendError({__func__, __FILE__, __LINE__}, text));
-}
-
 /* PyTorch's tests, and tools that read its messages, find time-outs by the word. */
 static std::string limit_text(tryst_status status, std::chrono::milliseconds timeout)
 {
@@ -378,6 +431,8 @@ bool Work::isCompleted()
 {
     if (!c10d::Work::isCompleted())
         operation_.poll(); /* where no thread makes progress */
+    if (!c10d::Work::isCompleted())
+        finisher_help();
     c10::intrusive_ptr<c10::ivalue::Future> future = future_get();
     return c10d::Work::isCompleted() && (!future || future->completed());
 }
@@ -424,6 +479,19 @@ void Work::give_up(tryst_status status, std::chrono::milliseconds timeout,
     std::rethrow_exception(backend_error(text + dump));
 }
 
+/* Wait until the work is finished. At the end of the program this thread runs the tasks
+ * of the finisher, and that of this work may still come. */
+void Work::finish_wait()
+{
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!completed_) {
+        lock.unlock();
+        finisher_help();
+        lock.lock();
+        cv_.wait_for(lock, help_period, [this] { return completed_; });
+    }
+}
+
 bool Work::wait(std::chrono::milliseconds timeout)
 {
     tryst_status status = wait_for(timeout);
@@ -431,8 +499,6 @@ bool Work::wait(std::chrono::milliseconds timeout)
     std::string dump; /* of the time before the cancel */
     if (passed && timeout > kNoTimeout) {
         dump =
-    if (!c10d::Work::isCompleted())
-        finisher_help();
             dump_at_timeout("a wait of " + milliseconds(timeout) + " for " + call_.what);
         OpenWorks::abort_hooks_start(open_);
         cancel();
@@ -476,19 +542,6 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
         if (future_)
             return future_;
         future_ = c10::make_intrusive<c10::ivalue::Future>(
-/* Wait until the work is finished. At the end of the program this thread runs the tasks
- * of the finisher, and that of this work may still come. */
-void Work::finish_wait()
-{
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (!completed_) {
-        lock.unlock();
-        finisher_help();
-        lock.lock();
-        cv_.wait_for(lock, help_period, [this] { return completed_; });
-    }
-}
-
             c10::ListType::create(c10::TensorType::get()));
         is_late = finished_;
     }
@@ -517,9 +570,13 @@ uint64_t Work::getCompletionKey() const
     return log_id_;
 }
 
-JoinedWork::JoinedWork(std::vector<c10::intrusive_ptr<c10d::Work>> works)
-    : c10d::Work(-1, c10d::OpType::UNKNOWN), works_(std::move(works))
+JoinedWork::JoinedWork(std::shared_ptr<OpenWorks> open,
+                       std::vector<c10::intrusive_ptr<c10d::Work>> works)
+    : c10d::Work(-1, c10d::OpType::UNKNOWN), works_(std::move(works)),
+      parts_(std::make_shared<Parts>(std::move(open), works_.size()))
 {
+    for (auto &work : works_)
+        static_cast<tryst_torch::Work *>(work.get())->join(parts_);
 }
 
 bool JoinedWork::isCompleted()
@@ -596,6 +653,16 @@ c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture()
         return c10::IValue(all);
     };
     return c10::collectAll(futures)->then(join, tensors);
+}
+
+float JoinedWork::getDuration() const
+{
+    return parts_->duration_ms();
+}
+
+uint64_t JoinedWork::getCompletionKey() const
+{
+    return parts_->key();
 }
 
 } // namespace tryst_torch

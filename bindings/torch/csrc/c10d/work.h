@@ -35,6 +35,10 @@ uint64_t nanoseconds_of(std::chrono::milliseconds timeout);
 /** Return the text of an exception, without the stack that PyTorch's own add. */
 std::string text_of(const std::exception &error);
 
+/** Return a torch.distributed.DistBackendError, the exception of every operation that
+ *  fails. */
+std::exception_ptr backend_error(const std::string &text);
+
 /** What the works of a process group share: the set of those that are under way, for
  *  abort, and what is called when one ends. Thread: any, all functions. */
 class OpenWorks
@@ -56,9 +60,10 @@ class OpenWorks
      *  removes. Those for an abort run after a time-out, the loss of a rank and an abort,
      *  in a thread of their own, and errors do not wait for them; once for several
      *  failures that come together. Those for an end run after each success, and must not
-     *  block. */
+     *  block. A hook may run once more while, and after, it is removed. */
+    using EndHook = std::function<void(uint64_t key, float duration_ms)>;
     void abort_hook_set(int64_t id, std::function<void()> hook);
-    void end_hook_set(int64_t id, std::function<void(uint64_t, float)> hook);
+    void end_hook_set(int64_t id, EndHook hook);
     static void abort_hooks_start(const std::shared_ptr<OpenWorks> &open);
     void end_hooks_run(uint64_t key, float duration_ms);
 
@@ -96,9 +101,35 @@ class OpenWorks
     std::map<int64_t, std::shared_ptr<std::function<void()>>> abort_hooks_;
     bool abort_hooks_due_ = false;
     bool abort_hooks_running_ = false;
-    std::map<int64_t, std::function<void(uint64_t, float)>> end_hooks_;
+    std::map<int64_t, std::shared_ptr<EndHook>> end_hooks_;
     std::map<uint64_t, std::chrono::milliseconds> extensions_;
     uint64_t newest_extension_ = 0;
+};
+
+/** The parts of a JoinedWork: once all have succeeded, the hooks for an end run for the
+ *  whole. Thread: any, all functions. */
+class Parts
+{
+  public:
+    Parts(std::shared_ptr<OpenWorks> open, size_t count);
+    /** Count a part that has succeeded. */
+    void succeeded(float duration_ms);
+    /** Return a number that no other Work of the process has. */
+    uint64_t key() const
+    {
+        return key_;
+    }
+    /** Return the time of the part that took longest, in milliseconds; 0: none yet. */
+    float duration_ms() const
+    {
+        return longest_ms_;
+    }
+
+  private:
+    const std::shared_ptr<OpenWorks> open_;
+    const uint64_t key_;
+    std::atomic<size_t> left_;
+    std::atomic<float> longest_ms_{0};
 };
 
 /** An operation for a Work. */
@@ -128,6 +159,8 @@ class Work : public c10d::Work
     void start(const Operation::Submit &submit, const tryst_op_params &params);
     /** Request a cancel. */
     void cancel();
+    /** Be a part of `whole`, which counts this Work when, or if, it has succeeded. */
+    void join(const std::shared_ptr<Parts> &whole);
 
     bool isCompleted() override;
     /** Wait until the work is finished; throws its error. With a timeout that passes, the
@@ -149,6 +182,8 @@ class Work : public c10d::Work
   private:
     void ended();
     void settle_and_finish();
+    void succeeded();
+    void finish_wait();
     void future_mark();
     c10::intrusive_ptr<c10::ivalue::Future> future_get();
     Record record(const tryst_op_params &params) const;
@@ -167,9 +202,11 @@ class Work : public c10d::Work
     std::chrono::steady_clock::time_point begun_;
     std::atomic<float> duration_ms_{0};
     std::shared_ptr<OpenWorks> open_;
-    std::mutex future_mutex_; /* guards future_ and finished_ */
+    std::mutex future_mutex_; /* guards the four below */
     c10::intrusive_ptr<c10::ivalue::Future> future_;
     bool finished_ = false;
+    bool has_succeeded_ = false; /* the hooks have run */
+    std::vector<std::shared_ptr<Parts>> wholes_;
     std::atomic<bool> is_cancelled_{false};
     std::exception_ptr error_; /* written before finished_ */
     Operation operation_;
@@ -179,11 +216,11 @@ class Work : public c10d::Work
 class JoinedWork : public c10d::Work
 {
   public:
-    explicit JoinedWork(std::vector<c10::intrusive_ptr<c10d::Work>> works);
+    /** `works`: each is a Work of this binding. */
+    JoinedWork(std::shared_ptr<OpenWorks> open,
+               std::vector<c10::intrusive_ptr<c10d::Work>> works);
 
     bool isCompleted() override;
-    void succeeded();
-    void finish_wait();
     bool isSuccess() const override;
     std::exception_ptr exception() const override;
     bool wait(std::chrono::milliseconds timeout) override;
@@ -191,9 +228,13 @@ class JoinedWork : public c10d::Work
     void abort() override;
     std::vector<at::Tensor> result() override;
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    /* Not in every c10d of 2.x: */
+    float getDuration() const;
+    uint64_t getCompletionKey() const;
 
   private:
     std::vector<c10::intrusive_ptr<c10d::Work>> works_;
+    std::shared_ptr<Parts> parts_;
 };
 
 } // namespace tryst_torch

@@ -24,8 +24,8 @@ void check(tryst_status status, const std::string &what)
     const char *reason = tryst_last_error();
     std::string text =
         "cannot " + what + ": " + (*reason ? reason : tryst_status_str(status));
-    if (status == TRYST_E_ABORTED)
-        throw Aborted(text);
+    if (status == TRYST_E_ABORTED || status == TRYST_E_CONTEXT || is_loss(status))
+        throw JobEnded(text);
     throw Refusal(text);
 }
 

@@ -33,15 +33,22 @@ class Refusal : public std::runtime_error
     using std::runtime_error::runtime_error;
 };
 
-/** A call in a step that was aborted. */
-class Aborted : public Refusal
+/** A call after the end of the job's operations: a rank was lost, the step was aborted,
+ *  or the context has ended. */
+class JobEnded : public Refusal
 {
   public:
     using Refusal::Refusal;
 };
 
-/** Throw a Refusal "cannot <what>: <the library's reason>", an Aborted for
- *  TRYST_E_ABORTED, unless `status` is TRYST_OK. */
+/** True for the statuses of a lost rank, 200 to 299 (tryst/status.h). */
+inline bool is_loss(tryst_status status)
+{
+    return status >= 200 && status < 300;
+}
+
+/** Throw a Refusal "cannot <what>: <the library's reason>", a JobEnded where this is the
+ *  reason, unless `status` is TRYST_OK. */
 void check(tryst_status status, const std::string &what);
 
 /** A context of the library. Memory of tensors belongs to it, so that a tensor may
