@@ -28,7 +28,8 @@ def gather(is_polled):
     while is_polled and not work.is_completed():
         pass
     work.wait()
-    ranks.check([tensor[0].item() for tensor in tensors] == list(range(len(tensors))), f"an all-gather at the end: {tensors}")
+    ranks.check([tensor[0].item() for tensor in tensors] == list(range(len(tensors))),
+                f"an all-gather at the end: {tensors}")
 
 
 def last():

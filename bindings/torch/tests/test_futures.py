@@ -2,7 +2,7 @@
 """Futures of works: what they hold, when they are complete, and functions chained to them that wait for others."""
 
 import datetime
-import time
+import threading
 
 import torch
 import torch.distributed as dist
@@ -136,13 +136,14 @@ def test_joined_after_error():
 def test_long_timeout():
     """A time-out beyond the 292 years that 64 bits have in nanoseconds is a long one."""
     rank, size = dist.get_rank(), dist.get_world_size()
-    tensor = torch.zeros(3)
+    tensor, sent = torch.zeros(3), []
     work = dist.irecv(tensor, (rank - 1) % size, tag=50)
-    time.sleep(0.2)
-    sent = dist.isend(torch.ones(3), (rank + 1) % size, tag=50)
+    later = threading.Timer(0.5, lambda: sent.append(dist.isend(torch.ones(3), (rank + 1) % size, tag=50)))
+    later.start()
     work.wait(datetime.timedelta(milliseconds=2 ** 64 // 10 ** 6 + 2))  # 2^64 ns and a millisecond or two
     check(whole(tensor) == 1, "a message that was waited for")
-    sent.wait()
+    later.join()
+    sent[0].wait()
 
 
 run_tests(globals())

@@ -21,7 +21,7 @@ namespace tryst_torch
  * takes milliseconds while they live. A wait gives up after this time. */
 static const std::chrono::milliseconds answer_time(5000);
 
-/* How often a wait looks for tasks that no thread of the finisher takes. */
+/* The period in which a wait runs tasks that no thread of the finisher takes. */
 static const std::chrono::milliseconds help_period(20);
 
 uint64_t nanoseconds_of(std::chrono::milliseconds timeout)

@@ -126,8 +126,8 @@ class Parts
     }
 
   private:
-    const std::shared_ptr<OpenWorks> open_;
-    const uint64_t key_;
+    std::shared_ptr<OpenWorks> open_;
+    uint64_t key_;
     std::atomic<size_t> left_;
     std::atomic<float> longest_ms_{0};
 };
