@@ -304,6 +304,32 @@ def test_refused(_reference):
     raises("tensors on the CPU only", backend.broadcast, [torch.ones(2, device="meta")])
 
 
+def test_roots(_reference):
+    """A root that is no rank, which the functions of torch.distributed refuse, and those of a backend may get."""
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    for root in (-1, dist.get_world_size()):
+        calls = {dist.BroadcastOptions: lambda options: backend.broadcast([torch.ones(1)], options),
+                 dist.ReduceOptions: lambda options: backend.reduce([torch.ones(1)], options),
+                 dist.GatherOptions: lambda options: backend.gather([], [torch.ones(1)], options),
+                 dist.ScatterOptions: lambda options: backend.scatter([torch.ones(1)], [], options)}
+        for kind, call in calls.items():
+            options = kind()
+            options.rootRank = root
+            raises(f"the root {root} is not a rank of the process group", call, options)
+
+
+def test_barrier_waits(_reference):
+    """A barrier finishes after the collectives before it, those with copies too."""
+    size = dist.get_world_size()
+    for _ in range(20):
+        tensors = [torch.full((100, 100), float(i)) for i in range(16)]
+        for i, tensor in enumerate(tensors):
+            dist.all_reduce(tensor.t() if i % 2 else tensor, async_op=True)
+        dist.barrier()
+        for i, tensor in enumerate(tensors):
+            check(bool((tensor == i * size).all()), f"all-reduce {i} is not finished after a barrier")
+
+
 def body():
     reference = gloo()
     for name, test in sorted(globals().items()):

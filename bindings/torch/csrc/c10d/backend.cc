@@ -152,6 +152,14 @@ static std::function<void()> settle_of(const Blocks &blocks)
     return [blocks] { blocks.settle(); };
 }
 
+/* Return the root of a collective. A call of c10d may give any number. */
+static int root_of(int64_t root, int size, const char *what)
+{
+    TORCH_CHECK(root >= 0 && root < size, "tryst cannot ", what, ": the root ", root,
+                " is not a rank of the process group (0 to ", size - 1, ")");
+    return static_cast<int>(root);
+}
+
 /* --- reductions --------------------------------------------------------------------- */
 
 static tryst_reduce_op reduction_of(const c10d::ReduceOp &op)
@@ -243,7 +251,7 @@ Backend::WorkPtr Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &op
 {
     Call call(c10d::OpType::REDUCE, "tryst:reduce", opts.timeout);
     return reduce_one(std::move(call), only(tensors, "reduce"), opts.reduceOp,
-                      static_cast<int>(opts.rootRank));
+                      root_of(opts.rootRank, size_, "reduce"));
 }
 
 Backend::WorkPtr Backend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
@@ -324,7 +332,7 @@ Backend::WorkPtr Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptio
 {
     Output output(only(tensors, "broadcast"));
     tryst_tensor place = tensor_to_move(output.place);
-    int root = static_cast<int>(opts.rootRank);
+    int root = root_of(opts.rootRank, size_, "broadcast");
     Call call(c10d::OpType::BROADCAST, "tryst:broadcast", opts.timeout);
     call.inputs = {output.place};
     call.outputs = {output.tensor};
@@ -486,7 +494,7 @@ Backend::WorkPtr Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
 Backend::WorkPtr Backend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
                                  const c10d::GatherOptions &opts)
 {
-    int root = static_cast<int>(opts.rootRank);
+    int root = root_of(opts.rootRank, size_, "gather");
     bool is_root = root == rank_;
     TORCH_CHECK(!is_root ||
                     (outputs.size() == 1 && static_cast<int>(outputs[0].size()) == size_),
@@ -513,7 +521,7 @@ Backend::WorkPtr Backend::gather_into_tensor(at::Tensor &output, at::Tensor &inp
                                              const c10d::GatherOptions &opts)
 {
     const char *what = "gather_into_tensor";
-    int root = static_cast<int>(opts.rootRank);
+    int root = root_of(opts.rootRank, size_, what);
     bool is_root = root == rank_;
     tensor_require(input, what);
     at::Tensor flat = input.contiguous();
@@ -536,7 +544,7 @@ Backend::WorkPtr Backend::gather_into_tensor(at::Tensor &output, at::Tensor &inp
 Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                   const c10d::ScatterOptions &opts)
 {
-    int root = static_cast<int>(opts.rootRank);
+    int root = root_of(opts.rootRank, size_, "scatter");
     bool is_root = root == rank_;
     TORCH_CHECK(!is_root ||
                     (inputs.size() == 1 && static_cast<int>(inputs[0].size()) == size_),
@@ -561,12 +569,19 @@ Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs
     });
 }
 
+/* Collectives of this process group that were called before finish before the barrier
+ * does, as over gloo and NCCL: programs rely on this. */
 Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
 {
+    std::vector<WorkPtr> works = open_->collectives();
     Call call(c10d::OpType::BARRIER, "tryst:barrier", opts.timeout);
-    return collective(std::move(call), [](const Start &at) {
+    WorkPtr own = collective(std::move(call), [](const Start &at) {
         return tryst_barrier(at.step, at.name, at.params, at.op_p);
     });
+    if (works.empty())
+        return own;
+    works.push_back(std::move(own));
+    return c10::make_intrusive<JoinedWork>(std::move(works));
 }
 
 /* --- messages ----------------------------------------------------------------------- */

@@ -68,6 +68,18 @@ void OpenWorks::remove(Work *work)
     works_.erase(work);
 }
 
+/* A work in the set has a reference: that of its callback, or of the finisher's task. */
+std::vector<c10::intrusive_ptr<c10d::Work>> OpenWorks::collectives()
+{
+    std::vector<c10::intrusive_ptr<c10d::Work>> all;
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (Work *work : works_)
+        if (!work->is_message())
+            all.push_back(
+                c10::intrusive_ptr<c10d::Work>::unsafe_reclaim_from_nonowning(work));
+    return all;
+}
+
 void OpenWorks::cancel()
 {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -249,14 +261,17 @@ static std::vector<Shape> shapes_of(const std::vector<at::Tensor> &tensors)
     return shapes;
 }
 
+bool Work::is_message() const
+{
+    return call_.type == c10d::OpType::SEND || call_.type == c10d::OpType::RECV;
+}
+
 Record Work::record(const tryst_op_params &params) const
 {
-    bool is_message =
-        call_.type == c10d::OpType::SEND || call_.type == c10d::OpType::RECV;
     Record record;
     record.group = open_->group();
     record.kind = call_.title + strlen(title_prefix);
-    record.number = is_message ? 0 : number_;
+    record.number = is_message() ? 0 : number_;
     record.name = call_.name;
     record.peer = call_.peer;
     record.inputs = shapes_of(read_tensors(call_));
@@ -337,7 +352,6 @@ void Work::ended()
     std::chrono::duration<float, std::milli> duration =
         std::chrono::steady_clock::now() - begun_;
     duration_ms_ = duration.count();
-    open_->remove(this);
     open_->extension_end(extension_);
     log_end(log_id_, status, operation_.reason());
     if (is_loss(status))
@@ -351,6 +365,7 @@ void Work::ended()
     }
     if (is_short) {
         finish(error_);
+        open_->remove(this);
         if (!error_)
             succeeded();
         return;
@@ -385,6 +400,7 @@ void Work::settle_and_finish()
     }
     call_.settle = nullptr;
     finish(error_);
+    open_->remove(this);
     if (!error_)
         succeeded();
     c10::intrusive_ptr<c10::ivalue::Future> future;

@@ -47,6 +47,8 @@ class OpenWorks
     OpenWorks(std::weak_ptr<View> view, std::shared_ptr<const GroupName> group);
     void add(Work *work);
     void remove(Work *work);
+    /** Return the collectives that are not finished yet. */
+    std::vector<c10::intrusive_ptr<c10d::Work>> collectives();
     void cancel();
 
     const std::shared_ptr<const GroupName> &group() const
@@ -178,6 +180,8 @@ class Work : public c10d::Work
     float getDuration() const;
     /** Return a number that no other Work of the process has. */
     uint64_t getCompletionKey() const;
+
+    bool is_message() const;
 
   private:
     void ended();
