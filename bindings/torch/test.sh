@@ -9,6 +9,7 @@
 #        bindings/torch/test.sh lab BUILD           DDP on two hosts that are network namespaces (tests/perf/sched_lab.sh)
 #        bindings/torch/test.sh install BUILD tree|prefix   pip install, from the build tree or an installed library
 #        bindings/torch/test.sh pytorch BUILD short|all   PyTorch's own tests of a backend (tests/pytorch)
+#        bindings/torch/test.sh pytorch BUILD source CHECKOUT OPTION…   test files of a PyTorch checkout
 #        bindings/torch/test.sh all BUILD           build, then run all tests
 # From the environment: TRYST_TORCH_VENV (a virtual environment with PyTorch 2; unset: the python3 of the PATH).
 # Exit 77, with the reason: no PyTorch 2 here.
@@ -106,6 +107,10 @@ pytorch() {
     case $2 in
     short) "$python" "$here/tests/pytorch/run.py" 4 $short ;;
     all) "$python" "$here/tests/pytorch/table.py" ;;
+    source)
+        shift 2
+        "$python" "$here/tests/pytorch/checkout_table.py" "$@"
+        ;;
     *) return 2 ;;
     esac
 }
