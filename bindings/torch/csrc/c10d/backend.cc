@@ -581,7 +581,7 @@ Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
     if (works.empty())
         return own;
     works.push_back(std::move(own));
-    return c10::make_intrusive<JoinedWork>(std::move(works));
+    return c10::make_intrusive<JoinedWork>(open_, std::move(works));
 }
 
 /* --- messages ----------------------------------------------------------------------- */
