@@ -74,7 +74,7 @@ std::vector<c10::intrusive_ptr<c10d::Work>> OpenWorks::collectives()
     std::vector<c10::intrusive_ptr<c10d::Work>> all;
     std::lock_guard<std::mutex> lock(mutex_);
     for (Work *work : works_)
-        if (!work->is_message())
+        if (!work->is_message() && !work->is_finished())
             all.push_back(
                 c10::intrusive_ptr<c10d::Work>::unsafe_reclaim_from_nonowning(work));
     return all;
@@ -259,6 +259,13 @@ static std::vector<Shape> shapes_of(const std::vector<at::Tensor> &tensors)
     for (const at::Tensor &tensor : tensors)
         shapes.push_back({c10::toString(tensor.scalar_type()), tensor.sizes().vec()});
     return shapes;
+}
+
+/* A work leaves the open ones after it has finished, and a thread that waited for it may
+ * see them before. */
+bool Work::is_finished()
+{
+    return c10d::Work::isCompleted();
 }
 
 bool Work::is_message() const

@@ -182,6 +182,7 @@ class Work : public c10d::Work
     uint64_t getCompletionKey() const;
 
     bool is_message() const;
+    bool is_finished();
 
   private:
     void ended();
