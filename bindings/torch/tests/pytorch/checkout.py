@@ -4,7 +4,8 @@
     python3 checkout.py FILE [--backend tryst|gloo] [--seconds N] [--out FILE] [NAME...]
 
 NAME is the name of a test, or a pattern of shell for names; without names all tests run. One line for each test that
-opens a process group over gloo (or over tryst in its place); of the others there is a count. The exit status is 0 if no test failed.
+opens a process group over gloo (or over tryst in its place); of the others there is a count. The exit status is 0 if no
+test failed.
 
 PyTorch's files stay as they are. Over tryst the name "gloo" becomes "tryst" where torch.distributed makes a process
 group, and `ProcessGroupGloo`, which some tests call themselves, makes a backend of tryst. Each test runs in a fork of
@@ -247,7 +248,8 @@ def run(test, seconds):
         with open(folder + "/output", errors="replace") as file:
             output = file.read().splitlines()[-LINES:] if outcome[0] in ("failed", "late") else []
         return {"name": ".".join(test.id().split(".")[-2:]), "outcome": outcome[0], "why": why(*outcome, output),
-                "reason": outcome[1], "output": output, "group": os.path.exists(folder + "/mark"), "seconds": round(time.monotonic() - start, 1)}
+                "reason": outcome[1], "output": output, "group": os.path.exists(folder + "/mark"),
+                "seconds": round(time.monotonic() - start, 1)}
 
 
 def choose(module, patterns):
