@@ -109,6 +109,7 @@ pytorch() {
     all) "$python" "$here/tests/pytorch/table.py" ;;
     source)
         shift 2
+        export OMP_NUM_THREADS=1 # the tests are forks, and PyTorch's pool of threads does not survive a fork
         "$python" "$here/tests/pytorch/checkout_table.py" "$@"
         ;;
     *) return 2 ;;
