@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <c10/util/Exception.h>
 #include <cstring>
+#include <thread>
 
 namespace tryst_torch
 {
@@ -189,6 +190,21 @@ void OpenWorks::rank_lost(tryst_status status, const std::string &reason)
         if (std::shared_ptr<View> ranks = view.lock())
             ranks->abort_job(status, reason);
     });
+}
+
+/* A message of a step that another rank has aborted may end before that rank's reason is
+ * here, which is on its way. */
+std::string OpenWorks::abort_reason_wait()
+{
+    std::string reason;
+    for (int turn = 0; turn < 100; turn++) {
+        if (std::shared_ptr<View> ranks = view_.lock())
+            reason = ranks->abort_reason();
+        if (!reason.empty() && reason != tryst_status_str(TRYST_E_ABORTED))
+            return reason;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return "its reason has not come";
 }
 
 /* Keys of joined works; those of others, which the log numbers, stay far below. */
@@ -390,6 +406,8 @@ void Work::failed()
         open_->failure_set(operation_.status());
     if (is_timeout())
         error_ = error(dump_at_timeout(call_.what + ": " + operation_.reason()));
+    else if (operation_.reason() == tryst_status_str(TRYST_E_ABORTED))
+        error_ = error("; " + open_->abort_reason_wait());
     OpenWorks::abort_hooks_start(open_);
 }
 
