@@ -192,19 +192,20 @@ void OpenWorks::rank_lost(tryst_status status, const std::string &reason)
     });
 }
 
-/* A message of a step that another rank has aborted may end before that rank's reason is
- * here, which is on its way. */
+/* A message of a step that another rank has aborted may end before the abort is here. */
 std::string OpenWorks::abort_reason_wait()
 {
-    std::string reason;
     for (int turn = 0; turn < 100; turn++) {
-        if (std::shared_ptr<View> ranks = view_.lock())
-            reason = ranks->abort_reason();
-        if (!reason.empty() && reason != tryst_status_str(TRYST_E_ABORTED))
+        std::shared_ptr<View> ranks = view_.lock();
+        if (!ranks)
+            break;
+        std::string reason = ranks->abort_reason();
+        if (!reason.empty())
             return reason;
+        ranks.reset();
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    return "its reason has not come";
+    return "the reason has not arrived";
 }
 
 /* Keys of joined works; those of others, which the log numbers, stay far below. */
