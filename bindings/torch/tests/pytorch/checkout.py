@@ -12,7 +12,6 @@ group, and `ProcessGroupGloo`, which some tests call themselves, makes a backend
 this process, which has imported the file and done nothing else, and the ranks of the test are forks of that one.
 """
 
-import argparse
 import contextlib
 import fnmatch
 import functools
@@ -29,7 +28,7 @@ import time
 import types
 import unittest
 
-from run import stand_in
+from run import parser_make, stand_in
 
 SECONDS = 150
 MOVED = {  # older names of modules, and where these modules are today, if anywhere
@@ -259,11 +258,8 @@ def choose(module, patterns):
 
 
 def options_parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_make(__doc__, SECONDS)
     parser.add_argument("file")
-    parser.add_argument("--backend", default="tryst")
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="the longest time of one test")
-    parser.add_argument("--out", help="write the outcomes to this file, as JSON")
     parser.add_argument("names", nargs="*")
     return parser.parse_intermixed_args()
 

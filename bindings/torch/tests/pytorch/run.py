@@ -149,13 +149,19 @@ def require_version():
         sys.exit(77)
 
 
-def options_parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("ranks", type=int)
+def parser_make(text, seconds):
+    """A parser of what all runners of PyTorch's tests take; `text`: the script's own."""
+    parser = argparse.ArgumentParser(description=text.split("\n")[0])
     parser.add_argument("--backend", default="tryst")
-    parser.add_argument("--like", default="gloo", help="the backend whose tests run")
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="the longest time of one test")
+    parser.add_argument("--seconds", type=int, default=seconds, help="the longest time of one test")
     parser.add_argument("--out", help="write the outcomes to this file, as JSON")
+    return parser
+
+
+def options_parse():
+    parser = parser_make(__doc__, SECONDS)
+    parser.add_argument("ranks", type=int)
+    parser.add_argument("--like", default="gloo", help="the backend whose tests run")
     parser.add_argument("names", nargs="*")
     return parser.parse_intermixed_args()
 
