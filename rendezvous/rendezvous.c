@@ -122,7 +122,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     if (!rdv)
         return err_set(err, TRYST_E_NOMEM, "cannot open the context: out of memory");
     rdv->owner = params->owner;
-    rdv->rails_open = params->rails_open;
+    rdv->rail_open = params->rail_open;
     rdv->enter = params->enter;
     rdv->leave = params->leave;
     rdv->ack_timer_call = params->ack_timer_call;
@@ -517,14 +517,11 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
 const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
 const uint32_t rendezvous_wire_version = WIRE_VERSION;
 
-tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail)
+void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,
+                         struct rail *rail)
 {
-    if (rdv->places[kind] == PLACES_MAX)
-        return TRYST_E_UNSUPPORTED;
-    uint32_t place = rdv->places[kind]++;
-    if (!rail)
-        return TRYST_OK;
     uint32_t at = rdv->rails_count++;
+    assert(at < RAILS_MAX);
     rdv->rails[at].rail = rail;
     rdv->rails[at].kind = (uint32_t)kind;
     rdv->rails[at].place = place;
@@ -534,16 +531,16 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
     rdv->id_mask &= mask;
     if (rdv->ids_clear_end > rdv->id_mask + 1)
         rdv->ids_clear_end = rdv->id_mask + 1;
-    return TRYST_OK;
 }
 
-void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
-                             const char *text)
+void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t place,
+                            tryst_status status, const char *text)
 {
     if (!rdv->group)
         return;
     list_for_each_safe (&rdv->group->met, node, after)
-        peer_ep_rails_opened(container_of(node, struct peer, node), kind, status, text);
+        peer_ep_rail_opened(container_of(node, struct peer, node), kind, place, status,
+                            text);
 }
 
 void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
@@ -552,14 +549,8 @@ void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
     op_devices_started(rdv, kind, status, text);
 }
 
-void rendezvous_rails_none(struct rendezvous *rdv, int kind)
-{
-    rdv->places[kind] = 0;
-}
-
 void rendezvous_rails_forget(struct rendezvous *rdv)
 {
-    memset(rdv->places, 0, sizeof rdv->places);
     rdv->rails_count = 0;
     rdv->stage_listed = false;
 }

@@ -44,11 +44,12 @@ struct rendezvous_params {
     const struct dispatch_ops *dispatch;
     void *dispatch_arg;
     struct above above; /**< all zero: no collectives */
-    /** Open the rails of transport `kind` (enum transport_kind) and add them: called at
-     *  the first need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: they open in
-     *  another thread, and rendezvous_rails_opened follows (a call before that may return
+    /** Open the rail of transport `kind` (enum transport_kind) at `place`, the number of
+     *  the announced rail (0 for transports without a network), and add it: called at the
+     *  first need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: it opens in
+     *  another thread, and rendezvous_rail_opened follows (a call before that may return
      *  an error). Else `text` (TRANSPORT_TEXT_MAX) receives the reason of a failure. */
-    tryst_status (*rails_open)(void *owner, int kind, char *text);
+    tryst_status (*rail_open)(void *owner, int kind, uint32_t place, char *text);
     /** Take the progress lock for a submission if the lock is free (true: taken), and
      *  release it. Any thread. NULL: submissions are always queued. */
     bool (*enter)(void *owner);
@@ -99,22 +100,19 @@ tryst_status rendezvous_arm(struct rendezvous *rdv);
 /** Return the time at which the next timer must run (CLOCK_MONOTONIC ns); 0: none. */
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 
-/** Add a rail of transport `kind` (enum transport_kind). The rail belongs to the caller,
- *  and is closed after rendezvous_group_close. `rail` NULL: the rail of an announced
- *  interface could not be opened; the interface counts as a place. Returns TRYST_OK, or
- *  TRYST_E_UNSUPPORTED if the transport has PLACES_MAX places already. */
-tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
-/** Open the endpoints that wait for rails of `kind`: the start has ended, and the rails
- *  were added, or `text` is the reason of the error. */
-void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
-                             const char *text);
+/** Add the rail of transport `kind` (enum transport_kind) at `place`. The rail belongs to
+ *  the caller, and is closed after rendezvous_group_close. At most MEMORY_RAILS_MAX rails
+ *  are added. */
+void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,
+                         struct rail *rail);
+/** Open the endpoints that wait for this rail: the start has ended, and the rail was
+ *  added, or `text` is the reason of the error. */
+void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t place,
+                            tryst_status status, const char *text);
 /** Release the operations that wait for the driver of `kind`: the start has ended, and
  *  its functions are known, or `text` is the reason of the error. */
 void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
                                tryst_status status, const char *text);
-/** Reset the places of transport `kind`, of which no rail could be opened: the next need
- *  calls rails_open again. */
-void rendezvous_rails_none(struct rendezvous *rdv, int kind);
 /** Forget all rails: they are about to be closed, or were. */
 void rendezvous_rails_forget(struct rendezvous *rdv);
 /** Listen for links (`tcp` NULL: on this host only), and return in `*address_p` the

@@ -4,8 +4,7 @@
  * One idea: the transports that join two ranks depend on the two identities alone, and
  * not on which of them comes first. So both ends try the same transports in the same
  * order.
- * Invariant: select_candidates(a, b) equals select_candidates(b, a), and select_rails(a,
- * b) is select_rails(b, a) with its results swapped. */
+ * Invariant: select_candidates(a, b) equals select_candidates(b, a). */
 #include "transports/select.h"
 
 #include <assert.h>
@@ -34,11 +33,7 @@ static_assert(CONFIG_TRANSPORT_UCX == 1 + TRANSPORT_UCX, "the enums run in paral
 static_assert(CONFIG_TRANSPORT_OFI == 1 + TRANSPORT_OFI, "the enums run in parallel");
 
 static_assert(sizeof(struct link_address) == 32, "it travels");
-static_assert(sizeof(struct host_identity) == 344, "it travels");
-
-enum {
-    RAILS_MAX = sizeof((struct host_identity *)0)->rails / sizeof(struct rail_address)
-};
+static_assert(sizeof(struct host_identity) == 536, "it travels");
 
 const char *transport_kind_name(enum transport_kind kind)
 {
@@ -239,100 +234,6 @@ int select_candidates(const struct host_identity *a, const struct host_identity 
     else if (count == 0)
         nothing_text(a, b, text);
     return count;
-}
-
-/* ---- rails ---- */
-
-/* Get the prefix, in bits, of the subnet that holds both addresses: the longer of their
- * two prefixes. -1: no subnet holds both. */
-static int subnet_bits(const struct rail_address *a, const struct rail_address *b)
-{
-    int width = a->family == 4 ? 32 : 128;
-    int bits = a->prefix_bits > b->prefix_bits ? a->prefix_bits : b->prefix_bits;
-    if ((a->family != 4 && a->family != 6) || a->family != b->family || bits > width)
-        return -1;
-    if (memcmp(a->ip, b->ip, (size_t)bits / 8) != 0)
-        return -1;
-    if (bits % 8 && (a->ip[bits / 8] ^ b->ip[bits / 8]) >> (8 - bits % 8))
-        return -1;
-    return bits;
-}
-
-/* True if each host has such an address of its own: loopback or IPv6 link-local. */
-static bool rail_is_local(const struct rail_address *rail)
-{
-    static const uint8_t loopback6[16] = {[15] = 1};
-    if (rail->family == 4)
-        return rail->ip[0] == 127;
-    return memcmp(rail->ip, loopback6, 16) == 0 ||
-           (rail->ip[0] == 0xfe && (rail->ip[1] & 0xc0) == 0x80);
-}
-
-static uint32_t rails_count(const struct host_identity *identity)
-{
-    return identity->rails_count < RAILS_MAX ? identity->rails_count : RAILS_MAX;
-}
-
-/* True if `a` comes first in a total order of ranks: both ends break ties from the same
- * side. */
-static bool comes_first(const struct host_identity *a, const struct host_identity *b)
-{
-    if (a->process_id != b->process_id)
-        return a->process_id < b->process_id;
-    return a->link.listener_id <= b->link.listener_id;
-}
-
-/* The quality of a pair of rails. */
-struct rails_score {
-    int bits; /* bits of the common subnet; -1: none */
-    uint32_t speed_mbit_per_s;
-};
-
-static struct rails_score rails_score(const struct rail_address *a,
-                                      const struct rail_address *b, bool same_host)
-{
-    struct rails_score score = {subnet_bits(a, b), a->speed_mbit_per_s};
-    if (b->speed_mbit_per_s < score.speed_mbit_per_s)
-        score.speed_mbit_per_s = b->speed_mbit_per_s;
-    if (!same_host && rail_is_local(a))
-        score.bits = -1;
-    return score;
-}
-
-static int score_compare(struct rails_score a, struct rails_score b)
-{
-    if ((a.bits < 0) != (b.bits < 0))
-        return a.bits < 0 ? -1 : 1;
-    if (a.speed_mbit_per_s != b.speed_mbit_per_s)
-        return a.speed_mbit_per_s < b.speed_mbit_per_s ? -1 : 1;
-    return (a.bits > b.bits) - (a.bits < b.bits);
-}
-
-bool select_rails(const struct host_identity *a, const struct host_identity *b,
-                  uint32_t turn, uint32_t *rail_a_p, uint32_t *rail_b_p)
-{
-    if (!comes_first(a, b))
-        return select_rails(b, a, turn, rail_b_p, rail_a_p);
-    struct rails_score best = {.bits = -1};
-    uint8_t pairs[RAILS_MAX * RAILS_MAX][2] = {{0, 0}};
-    uint32_t pairs_count = 0;
-    bool same_host = identity_same_host(a, b);
-    for (uint32_t i = 0; i < rails_count(a); i++)
-        for (uint32_t j = 0; j < rails_count(b); j++) {
-            struct rails_score score = rails_score(&a->rails[i], &b->rails[j], same_host);
-            int better = score_compare(score, best);
-            if (score.bits < 0 || better < 0)
-                continue;
-            if (better > 0)
-                pairs_count = 0;
-            best = score;
-            pairs[pairs_count][0] = (uint8_t)i;
-            pairs[pairs_count++][1] = (uint8_t)j;
-        }
-    uint32_t chosen = pairs_count ? turn % pairs_count : 0;
-    *rail_a_p = pairs[chosen][0];
-    *rail_b_p = pairs[chosen][1];
-    return pairs_count > 0;
 }
 
 uint32_t select_pair_number(int32_t a, int32_t b)

@@ -27,11 +27,19 @@ enum transport_kind {
     TRANSPORT_KINDS = 4
 };
 
-/** One rail's interface as announced: enough to pair rails by subnet. */
+/** The most rails that a rank announces. */
+enum { HOST_RAILS_MAX = 16 };
+
+/** Flag of rail_address: a point-to-point interface. Its other end may be a server that
+ *  does not forward between hosts. */
+#define RAIL_TUNNEL 0x01u
+
+/** One rail as announced: an address of one of the rank's interfaces. */
 struct rail_address {
     uint8_t family; /**< 4, 6, or 0 when unused */
     uint8_t prefix_bits;
-    uint8_t reserved[2];
+    uint8_t flags;             /**< RAIL_… */
+    uint8_t interface;         /**< equal for the rails of one interface */
     uint32_t speed_mbit_per_s; /**< as the driver reports; 0: unknown */
     uint8_t ip[16];
 };
@@ -50,7 +58,7 @@ struct host_identity {
     uint32_t forced; /**< 1 + transport_kind when TRYST_TRANSPORT forces one, else 0 */
     uint32_t host_id_set; /**< 1 when TRYST_HOST_ID is set */
     uint32_t rails_count;
-    struct rail_address rails[8];
+    struct rail_address rails[HOST_RAILS_MAX]; /**< the best first */
     struct link_address link;
     char host_name[64];
 };
@@ -73,19 +81,15 @@ bool identity_unix_reaches(const struct host_identity *a, const struct host_iden
 int select_candidates(const struct host_identity *a, const struct host_identity *b,
                       enum transport_kind kinds[TRANSPORT_KINDS], char *text);
 
-/** Choose a rail of `a` and one of `b` that share a subnet. The best pair has the fastest
- *  slower end, then the longest prefix. Equally good pairs are ordered by the rail's
- *  index at the rank with the lower process_id, then by the other index. Number `turn`
- *  modulo their count is taken, so pairs of ranks spread over them. Loopback and
- *  link-local addresses count on one host only. Both ends get the same pair. False, and
- *  indices 0 and 0, where no rails share a subnet. */
-bool select_rails(const struct host_identity *a, const struct host_identity *b,
-                  uint32_t turn, uint32_t *rail_a_p, uint32_t *rail_b_p);
-
 /** Get a `turn` for the pair of ranks `a` and `b`. The numbers of neighbours in a chain
  *  differ, and so do those of rank 0 with each other rank. */
 uint32_t select_pair_number(int32_t a, int32_t b);
 
 const char *transport_kind_name(enum transport_kind kind);
+/** True if rails of this kind use interfaces. */
+static inline bool transport_kind_uses_network(enum transport_kind kind)
+{
+    return kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
+}
 
 #endif

@@ -146,6 +146,10 @@ struct rail_params {
     const char *interface_name;               /**< network interface, or NULL */
     const struct sockaddr *interface_address; /**< the interface's address, or NULL */
     uint32_t index;                           /**< index of this rail in the context */
+    /** Receives the reason of a failure (TRANSPORT_TEXT_MAX), for a message. NULL: not
+     *  wanted. */
+    char *text;
+    bool first; /**< on the host's first interface: serves hardware without one, too */
     /** False when TRYST_HOST_ID is set: the fabric (ucx, ofi) must not use its own shared
      *  memory. */
     bool own_shm_allowed;
@@ -193,6 +197,9 @@ struct rail {
     /** Speed of the rail's interfaces in each direction; set by the rail's owner. 0:
      *  unknown. */
     uint64_t bytes_per_s;
+    /** Name of the rail's network interface, for messages; set by the rail's owner. "":
+     *  none. */
+    char interface_name[16];
     /** Bit per tryst_memory_kind of a device: this rail takes bulk in such memory. The
      *  transport has verified that its library moves such memory; constant from
      *  rail_open on. A receive into such memory accepts any memory of the sender. The

@@ -146,7 +146,7 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
                                        .dispatch = &sched_ops,
                                        .dispatch_arg = ctx->sched,
                                        .above = colls_above(ctx->wiring->colls),
-                                       .rails_open = rails_open,
+                                       .rail_open = rail_open,
                                        .host = &ctx->wiring->host,
                                        .memory = ctx->wiring->memory,
                                        .enter = progress_enter,

@@ -2,9 +2,10 @@
 /*
  * The rails of a context: interfaces, their announcement, and their workers.
  *
- * Idea: interfaces are chosen once, before the ranks meet. A transport is opened, and its
- * module loaded, when the exchanged identities show that a peer needs the transport. This
- * runs foreign code and may take minutes, so a separate thread does it (opener.h):
+ * Idea: interfaces are chosen once, before the ranks meet, and each of their addresses is
+ * a place for a rail. A rail is opened, and its module loaded, when the first peer needs
+ * that transport at that place. This runs foreign code and may take minutes, so a
+ * separate thread does it (opener.h):
  *
  *     CLOSED ──need──▶ STARTING ──▶ OPEN            peers wait: PEER_EP_STARTING
  *        ▲                 │
@@ -12,10 +13,11 @@
  *                          └─ too long ─▶ LATE ──▶ OPEN, or CLOSED
  *                                                   peers use the next transport
  *
- * CLOSED: starts[kind] is NULL. STARTING, LATE: starts[kind] is pending. OPEN: the rails
- * of starts[kind] are in `all`.
+ * CLOSED: starts[kind][place] is NULL. STARTING, LATE: it is pending. OPEN: its rail is
+ * in `all`.
  *
- * Invariant: rail i of a network transport is interface i, as announced.
+ * Invariants: place i of a network transport is address i, as announced. A fabric gets no
+ * other interface than that of its rail's place.
  */
 #include "rails.h"
 
@@ -39,6 +41,9 @@
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
 
+static_assert(sizeof((struct rail *)0)->interface_name == NETIF_NAME_BYTES, "its name");
+static_assert(HOST_RAILS_MAX <= LINK_TCP_MAX, "links listen at each rail's address");
+
 /* A rail that failed to open lacked descriptors if fewer than this are left: a rail
  * takes up to 16 (UCX with two interfaces). */
 enum { RAIL_DESCRIPTORS = 32 };
@@ -56,45 +61,52 @@ tryst_status rails_choose(tryst_ctx *ctx, struct err *err)
         return TRYST_OK;
     tryst_status status = netif_choose(config_str(ctx->config, CONFIG_NET), err, &chosen);
     if (status == TRYST_OK)
-        status = netif_first_each(chosen, err, &ctx->wiring->rails.interfaces);
+        status = netif_rails(chosen, err, &ctx->wiring->rails.interfaces);
     netif_list_close(chosen);
     return status;
+}
+
+/* Return the number of places. */
+static uint32_t places_count(const tryst_ctx *ctx)
+{
+    const struct netif_list *list = ctx->wiring->rails.interfaces;
+    return list->count < HOST_RAILS_MAX ? (uint32_t)list->count : HOST_RAILS_MAX;
 }
 
 void rails_link_addresses(const tryst_ctx *ctx, struct link_tcp *tcp)
 {
     const struct netif_list *list = ctx->wiring->rails.interfaces;
-    const struct netif *best = list->count ? &list->items[0] : NULL;
-    for (size_t i = 1; i < list->count && i < RAILS_MAX; i++)
-        if (list->items[i].default_metric < best->default_metric)
-            best = &list->items[i];
-    tcp->count = 0;
-    if (best)
-        tcp->addresses[tcp->count++] = best->address;
-    for (size_t i = 0; i < list->count && i < RAILS_MAX; i++)
-        if (&list->items[i] != best)
-            tcp->addresses[tcp->count++] = list->items[i].address;
+    for (tcp->count = 0; tcp->count < places_count(ctx); tcp->count++)
+        tcp->addresses[tcp->count] = list->items[tcp->count].address;
+}
+
+static struct rail_address rail_address_of(const struct netif *netif)
+{
+    const struct sockaddr_in *v4 = (const void *)&netif->address;
+    const struct sockaddr_in6 *v6 = (const void *)&netif->address;
+    uint64_t mbit = netif->speed_bits_per_s / 1000000;
+    struct rail_address rail = {.family = netif->family == AF_INET ? 4 : 6,
+                                .prefix_bits = (uint8_t)netif->prefix_bits,
+                                .flags = netif->tunnel ? RAIL_TUNNEL : 0,
+                                .speed_mbit_per_s =
+                                    mbit < UINT32_MAX ? (uint32_t)mbit : UINT32_MAX};
+    if (rail.family == 4)
+        memcpy(rail.ip, &v4->sin_addr, 4);
+    else
+        memcpy(rail.ip, &v6->sin6_addr, 16);
+    return rail;
 }
 
 void rails_announce(const tryst_ctx *ctx, struct host_identity *identity)
 {
-    const struct netif_list *list = ctx->wiring->rails.interfaces;
-    identity->rails_count = 0;
-    for (size_t i = 0; i < list->count && i < RAILS_MAX; i++) {
-        struct rail_address *rail = &identity->rails[identity->rails_count++];
-        const struct sockaddr_storage *address = &list->items[i].address;
-        uint64_t mbit = list->items[i].speed_bits_per_s / 1000000;
-        rail->speed_mbit_per_s = mbit < UINT32_MAX ? (uint32_t)mbit : UINT32_MAX;
-        rail->prefix_bits = (uint8_t)list->items[i].prefix_bits;
-        if (address->ss_family == AF_INET) {
-            rail->family = 4;
-            memcpy(rail->ip,
-                   &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
-        } else {
-            rail->family = 6;
-            memcpy(rail->ip,
-                   &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
-        }
+    const struct netif *items = ctx->wiring->rails.interfaces->items;
+    identity->rails_count = places_count(ctx);
+    for (uint32_t i = 0; i < identity->rails_count; i++) {
+        uint8_t first = 0;
+        while (items[first].index != items[i].index)
+            first++;
+        identity->rails[i] = rail_address_of(&items[i]);
+        identity->rails[i].interface = first;
     }
 }
 
@@ -124,49 +136,43 @@ static const struct transport_ops *transport_get(const struct tryst_host *host,
     return found ? ops : NULL;
 }
 
-/* True if rails of this kind use interfaces. */
-static bool uses_network(enum transport_kind kind)
-{
-    return kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
-}
-
 /* ---- a start, in the opener's thread ----------------------------------------------- */
 
-/* The start of one transport's rails. */
+/* The start of one rail. */
 struct rails_start {
     struct opener opener;
     tryst_ctx *ctx; /**< not for the thread */
     enum transport_kind kind;
-    /* True if descriptors 0 to 2 are held, from the start of a fabric until its last
-     * rail has closed: the fabric may open sockets at any time. */
+    uint32_t place;
+    /* True if descriptors 0 to 2 are held, from the start of a fabric until its rail has
+     * closed: the fabric may open sockets at any time. */
     bool holds_low;
     /* True once the time of RAILS_START_TIMES has passed and was reported; of the
      * progress domain. */
     bool late;
     struct {
         struct poller *poller; /**< passed on, not used */
-        struct netif places[RAILS_MAX];
-        uint32_t places_count; /**< 0: one rail, for all interfaces */
-        uint32_t index;        /**< index of the first rail */
+        struct netif netif;    /**< of the place */
+        bool has_netif; /**< false: the transport uses no network, or there is none */
+        uint32_t index;
         bool own_shm_allowed;
     } in;
     struct {
-        const struct transport_ops *ops;
-        struct rail *rails[RAILS_MAX]; /**< NULL: this rail could not be opened */
-        tryst_status statuses[RAILS_MAX];
-        char text[TRANSPORT_TEXT_MAX];
+        struct rail *rail;             /**< NULL: it could not be opened */
+        tryst_status status;           /**< of the opening */
+        char text[TRANSPORT_TEXT_MAX]; /**< the reason of a failure; "": not known */
         size_t interfaces; /**< number of this host's interfaces; 0: not counted */
     } out;
 };
 
-/* Open a rail of `start->out.ops`, with the faults of TRYST_FAULT if it is set
- * (settings_check has parsed it before). */
+/* Open a rail of `ops`, with the faults of TRYST_FAULT if it is set (settings_check has
+ * parsed it before). */
 static tryst_status rail_make(const struct rails_start *start,
+                              const struct transport_ops *ops,
                               const struct rail_params *params, struct rail **rail_p)
 {
     struct fault_script script;
     char why[TRANSPORT_TEXT_MAX];
-    const struct transport_ops *ops = start->out.ops;
     const char *fault = config_str(start->opener.config, CONFIG_FAULT);
     if (params->index >= MEMORY_RAILS_MAX)
         return TRYST_E_UNSUPPORTED;
@@ -176,11 +182,6 @@ static tryst_status rail_make(const struct rails_start *start,
     if (status == TRYST_OK)
         (*rail_p)->ops = ops;
     return status;
-}
-
-static uint32_t rails_wanted(const struct rails_start *start)
-{
-    return start->in.places_count ? start->in.places_count : 1;
 }
 
 static size_t interfaces_count(void)
@@ -197,21 +198,25 @@ static size_t interfaces_count(void)
 static void start_run(struct opener *opener)
 {
     struct rails_start *start = container_of(opener, struct rails_start, opener);
-    start->out.ops = transport_get(&opener->host, start->kind, start->out.text);
-    for (uint32_t i = 0; start->out.ops && i < rails_wanted(start); i++) {
-        const struct netif *netif = start->in.places_count ? &start->in.places[i] : NULL;
-        struct rail_params params = {
-            .host = &opener->host,
-            .events = rendezvous_rail_events,
-            .poller = start->in.poller,
-            .interface_name = netif ? netif->name : NULL,
-            .interface_address = netif ? (const struct sockaddr *)&netif->address : NULL,
-            .index = start->in.index + i,
-            .own_shm_allowed = start->in.own_shm_allowed};
-        start->out.statuses[i] = rail_make(start, &params, &start->out.rails[i]);
-        if (start->out.statuses[i] != TRYST_OK)
-            start->out.rails[i] = NULL;
-    }
+    const struct netif *netif = start->in.has_netif ? &start->in.netif : NULL;
+    char found[TRANSPORT_TEXT_MAX];
+    const struct rail_params params = {
+        .host = &opener->host,
+        .events = rendezvous_rail_events,
+        .poller = start->in.poller,
+        .interface_name = netif ? netif->name : NULL,
+        .interface_address = netif ? (const struct sockaddr *)&netif->address : NULL,
+        .index = start->in.index,
+        .first = start->place == 0,
+        .text = start->out.text,
+        .own_shm_allowed = start->in.own_shm_allowed};
+    const struct transport_ops *ops = transport_get(&opener->host, start->kind, found);
+    start->out.status =
+        ops ? rail_make(start, ops, &params, &start->out.rail) : TRYST_E_UNSUPPORTED;
+    if (start->out.status != TRYST_OK)
+        start->out.rail = NULL;
+    if (!ops)
+        memcpy(start->out.text, found, sizeof start->out.text);
     if (clock_since_ns(opener->begin_ns, clock_monotonic_ns()) > OPENER_SLOW_NS)
         start->out.interfaces = interfaces_count();
 }
@@ -224,13 +229,12 @@ static void start_free(struct rails_start *start)
     mem_free(start);
 }
 
-/* Close the rails of a start that a close of the group left behind. */
+/* Close the rail of a start that a close of the group left behind. */
 static void start_undo(struct opener *opener)
 {
     struct rails_start *start = container_of(opener, struct rails_start, opener);
-    for (uint32_t i = 0; i < RAILS_MAX; i++)
-        if (start->out.rails[i])
-            start->out.rails[i]->ops->rail_close(start->out.rails[i]);
+    if (start->out.rail)
+        start->out.rail->ops->rail_close(start->out.rail);
     start_free(start);
 }
 
@@ -242,39 +246,33 @@ static void slow_report(const struct rails_start *start)
     double seconds = (double)start->opener.spent_ns / 1e9;
     if (start->opener.spent_ns > OPENER_SLOW_NS)
         LOG_WARN(&start->ctx->log,
-                 "%s took %.1f s to start %u rails; this host has %zu network "
-                 "interfaces; name fewer in TRYST_NET for fewer rails",
-                 transport_kind_name(start->kind), seconds, rails_wanted(start),
+                 "%s took %.1f s to start on %s; this host has %zu network interfaces, "
+                 "and TRYST_NET names those to use",
+                 transport_kind_name(start->kind), seconds,
+                 start->in.has_netif ? start->in.netif.name : "this host",
                  start->out.interfaces);
-}
-
-/* Return the speed of the interface of rail `place` of the start; 0: not known, or no
- * interface. */
-static uint64_t interface_bytes_per_s(const struct rails_start *start, uint32_t place)
-{
-    const struct netif_list *list = start->ctx->wiring->rails.interfaces;
-    if (start->in.places_count)
-        return start->in.places[place].speed_bits_per_s / 8;
-    return list && list->count == 1 ? list->items[0].speed_bits_per_s / 8 : 0;
 }
 
 /* Return the rate of a rail: its interface's or, where that is lower, the plan's; 0:
  * not known. */
-static uint64_t rail_bytes_per_s(const struct rails_start *start, uint32_t place)
+static uint64_t rail_bytes_per_s(const struct rails_start *start)
 {
     const struct tryst_group *group = start->ctx->group;
-    if (!uses_network(start->kind))
+    if (!start->in.has_netif)
         return 0;
-    uint64_t own = interface_bytes_per_s(start, place);
+    uint64_t own = start->in.netif.speed_bits_per_s / 8;
     uint64_t planned = group && group->plan ? group->plan->out_bytes_per_s : 0;
     return !planned || (own && own < planned) ? own : planned;
 }
 
-/* Attach a rail that the thread opened, and hand it to rendezvous. */
-static tryst_status opened_rail_add(tryst_ctx *ctx, enum transport_kind kind,
-                                    struct rail *rail)
+/* Attach the rail that the thread opened, and hand it to rendezvous. */
+static tryst_status opened_rail_add(const struct rails_start *start)
 {
-    struct rails *rails = &ctx->wiring->rails;
+    struct rails *rails = &start->ctx->wiring->rails;
+    struct rail *rail = start->out.rail;
+    rail->bytes_per_s = rail_bytes_per_s(start);
+    if (start->in.has_netif)
+        memcpy(rail->interface_name, start->in.netif.name, sizeof rail->interface_name);
     tryst_status status =
         rail->ops->rail_attach ? rail->ops->rail_attach(rail) : TRYST_OK;
     if (status != TRYST_OK) {
@@ -282,63 +280,36 @@ static tryst_status opened_rail_add(tryst_ctx *ctx, enum transport_kind kind,
         return status;
     }
     rails->all[rails->count++] = rail;
-    return rendezvous_rail_add(ctx->rdv, kind, rail);
+    rendezvous_rail_add(start->ctx->rdv, (int)start->kind, start->place, rail);
+    return TRYST_OK;
 }
 
-/* Take all rails that could be opened. A rail that could not leaves its place empty,
- * so that the others keep their announced numbers. TRYST_OK if at least one rail
- * opened. */
-static tryst_status opened_rails_add(tryst_ctx *ctx, struct rails_start *start)
+/* Hand the rail to the context. `text` gets the reason of a failure. */
+static tryst_status start_rail_add(struct rails_start *start, char *text)
 {
-    tryst_status worst = TRYST_E_UNSUPPORTED;
-    bool any = false;
-    for (uint32_t i = 0; i < rails_wanted(start); i++) {
-        struct rail *rail = start->out.rails[i];
-        if (rail)
-            rail->bytes_per_s = rail_bytes_per_s(start, i);
-        tryst_status status =
-            rail ? opened_rail_add(ctx, start->kind, rail) : start->out.statuses[i];
-        any = any || status == TRYST_OK;
-        if (status == TRYST_OK)
-            continue;
-        worst = status;
-        if (!start->in.places_count)
-            continue;
-        LOG_WARN(&ctx->log, "%s cannot use the interface %s: %s",
-                 transport_kind_name(start->kind), start->in.places[i].name,
-                 tryst_status_str(status));
-        (void)rendezvous_rail_add(ctx->rdv, start->kind, NULL);
-    }
-    if (!any)
-        rendezvous_rails_none(ctx->rdv, start->kind);
-    return any ? TRYST_OK : worst;
-}
-
-/* Hand the rails to the context. `text` gets the reason of a failure. */
-static tryst_status start_rails_add(struct rails_start *start, char *text)
-{
-    tryst_ctx *ctx = start->ctx;
     slow_report(start);
-    if (!start->out.ops) {
-        snprintf(text, TRANSPORT_TEXT_MAX, "%s", start->out.text);
-        return TRYST_E_UNSUPPORTED;
-    }
-    tryst_status status = opened_rails_add(ctx, start);
-    if (status != TRYST_OK)
-        snprintf(text, TRANSPORT_TEXT_MAX, "cannot open its rail: %s",
-                 descriptors_left(RAIL_DESCRIPTORS)
-                     ? tryst_status_str(status)
-                     : "few descriptors are left; raise the limit (ulimit -n)");
+    tryst_status status = start->out.status;
+    if (status == TRYST_OK)
+        status = opened_rail_add(start);
+    const char *reason = start->out.text[0] ? start->out.text
+                         : descriptors_left(RAIL_DESCRIPTORS)
+                             ? tryst_status_str(status)
+                             : "few descriptors are left; raise the limit (ulimit -n)";
+    if (status != TRYST_OK && start->in.has_netif)
+        snprintf(text, TRANSPORT_TEXT_MAX, "cannot use %s: %.128s", start->in.netif.name,
+                 reason);
+    else if (status != TRYST_OK)
+        snprintf(text, TRANSPORT_TEXT_MAX, "%s", reason);
     return status;
 }
 
 /* End a start: free it if no rail opened, so that the next need starts the fabric
- * again; else keep it as long as its rails. */
+ * again; else keep it as long as its rail. */
 static tryst_status start_end(struct rails_start *start, char *text)
 {
-    tryst_status status = start_rails_add(start, text);
+    tryst_status status = start_rail_add(start, text);
     if (status != TRYST_OK) {
-        start->ctx->wiring->rails.starts[start->kind] = NULL;
+        start->ctx->wiring->rails.starts[start->kind][start->place] = NULL;
         start_free(start);
     }
     return status;
@@ -349,30 +320,37 @@ static void start_ended(struct opener *opener)
     struct rails_start *start = container_of(opener, struct rails_start, opener);
     struct rendezvous *rdv = start->ctx->rdv;
     int kind = (int)start->kind;
+    uint32_t place = start->place;
     char text[TRANSPORT_TEXT_MAX] = "";
     tryst_status status = start_end(start, text);
-    rendezvous_rails_opened(rdv, kind, status, text);
+    rendezvous_rail_opened(rdv, kind, place, status, text);
 }
 
 /* ---- beginning a start ------------------------------------------------------------- */
 
 static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 
-/* List the interfaces that get a rail each: none where there is one interface and
- * TRYST_NET is not set, so that the fabric chooses by its own rules. */
-static void places_set(const tryst_ctx *ctx, struct rails_start *start)
+/* Set the interface of a start. Without one, which is up, the fabric chooses. */
+static void netif_set(struct rails_start *start)
 {
-    const struct netif_list *list = ctx->wiring->rails.interfaces;
-    if (!uses_network(start->kind) || !list || !list->count ||
-        (list->count == 1 && !*config_str(ctx->config, CONFIG_NET)))
-        return;
-    for (size_t i = 0; i < list->count && i < RAILS_MAX; i++)
-        start->in.places[start->in.places_count++] = list->items[i];
+    const tryst_ctx *ctx = start->ctx;
+    start->in.has_netif =
+        transport_kind_uses_network(start->kind) && start->place < places_count(ctx);
+    if (start->in.has_netif)
+        start->in.netif = ctx->wiring->rails.interfaces->items[start->place];
 }
 
-static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind)
+/* Return the rail index of this kind and place. */
+static uint32_t index_get(struct rails *rails, enum transport_kind kind, uint32_t place)
 {
-    struct rails *rails = &ctx->wiring->rails;
+    if (!rails->indices[kind][place])
+        rails->indices[kind][place] = (uint8_t)++rails->indices_count;
+    return rails->indices[kind][place] - 1u;
+}
+
+static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind,
+                                     uint32_t place)
+{
     struct rails_start *start = mem_zalloc(sizeof *start);
     if (!start || opener_init(&start->opener, &start_ops, ctx) != TRYST_OK) {
         mem_free(start);
@@ -380,18 +358,14 @@ static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind)
     }
     start->ctx = ctx;
     start->kind = kind;
-    start->holds_low = kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
+    start->place = place;
+    start->holds_low = transport_kind_uses_network(kind);
     if (start->holds_low)
         descriptors_low_hold();
-    places_set(ctx, start);
+    netif_set(start);
     start->in.poller = &ctx->poller;
     start->in.own_shm_allowed = !*config_str(ctx->config, CONFIG_HOST_ID);
-    if (!rails->reserved[kind]) { /* a failed start keeps its indices */
-        rails->first[kind] = rails->reserved_count;
-        rails->reserved[kind] = rails_wanted(start);
-        rails->reserved_count += rails->reserved[kind];
-    }
-    start->in.index = rails->first[kind];
+    start->in.index = index_get(&ctx->wiring->rails, kind, place);
     return start;
 }
 
@@ -418,15 +392,16 @@ static tryst_status start_poll(tryst_ctx *ctx, struct rails_start *start, char *
     return TRYST_E_UNSUPPORTED;
 }
 
-/* Open built-in rails at once, and a fabric's in a thread, so that waits and other
- * peers are not delayed. */
-tryst_status rails_open(void *owner, int kind, char *text)
+/* Open a built-in rail at once, and a fabric's in a thread, so that waits and other peers
+ * are not delayed. */
+tryst_status rail_open(void *owner, int kind, uint32_t place, char *text)
 {
     tryst_ctx *ctx = owner;
-    struct rails_start **start_p = &ctx->wiring->rails.starts[kind];
+    struct rails_start **start_p = &ctx->wiring->rails.starts[kind][place];
     if (*start_p)
         return start_poll(ctx, *start_p, text);
-    struct rails_start *start = *start_p = start_new(ctx, (enum transport_kind)kind);
+    struct rails_start *start = *start_p =
+        start_new(ctx, (enum transport_kind)kind, place);
     if (!start) {
         snprintf(text, TRANSPORT_TEXT_MAX, "out of memory");
         return TRYST_E_NOMEM;
@@ -442,26 +417,31 @@ tryst_status rails_open(void *owner, int kind, char *text)
     return start_end(start, text);
 }
 
+/* Wait for a start under way, and leave it to its thread at `until_ns`. */
+static void start_settle(tryst_ctx *ctx, struct rails_start **start_p, uint64_t until_ns)
+{
+    struct rails_start *start = *start_p;
+    if (!start || !opener_pending(&start->opener))
+        return;
+    const char *name = transport_kind_name(start->kind);
+    uint64_t begin_ns = start->opener.begin_ns;
+    opener_wait(&start->opener, until_ns);
+    if (!opener_leave(&start->opener))
+        return; /* `run` has ended, and the caller's pass takes the rail */
+    *start_p = NULL;
+    LOG_WARN(&ctx->log,
+             "the group closes while %s still starts, after %.1f s; a thread stays "
+             "behind until the start ends, and closes the rail",
+             name, (double)clock_since_ns(begin_ns, clock_monotonic_ns()) / 1e9);
+}
+
 void rails_settle(tryst_ctx *ctx)
 {
-    struct rails *rails = &ctx->wiring->rails;
     uint64_t until_ns =
         clock_monotonic_ns() + config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT);
-    for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
-        struct rails_start *start = rails->starts[kind];
-        if (!start || !opener_pending(&start->opener))
-            continue;
-        uint64_t begin_ns = start->opener.begin_ns;
-        opener_wait(&start->opener, until_ns);
-        if (!opener_leave(&start->opener))
-            continue; /* `run` has ended, and the pass below takes the rails */
-        rails->starts[kind] = NULL;
-        LOG_WARN(&ctx->log,
-                 "the group closes while %s still starts, after %.1f s; a thread stays "
-                 "behind until the start ends, and closes the rails",
-                 transport_kind_name((enum transport_kind)kind),
-                 (double)clock_since_ns(begin_ns, clock_monotonic_ns()) / 1e9);
-    }
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
+        for (uint32_t place = 0; place < HOST_RAILS_MAX; place++)
+            start_settle(ctx, &ctx->wiring->rails.starts[kind][place], until_ns);
     (void)progress_pass(ctx);
 }
 
@@ -473,20 +453,24 @@ void rails_close(tryst_ctx *ctx)
         memory_rail_forget(wiring->memory, rail);
         rail->ops->rail_close(rail);
     }
-    for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
-        if (wiring->rails.starts[kind])
-            start_free(wiring->rails.starts[kind]);
-        wiring->rails.starts[kind] = NULL;
-        wiring->rails.reserved[kind] = 0;
-    }
-    wiring->rails.reserved_count = 0;
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
+        for (uint32_t place = 0; place < HOST_RAILS_MAX; place++) {
+            if (wiring->rails.starts[kind][place])
+                start_free(wiring->rails.starts[kind][place]);
+            wiring->rails.starts[kind][place] = NULL;
+        }
+    memset(wiring->rails.indices, 0, sizeof wiring->rails.indices);
+    wiring->rails.indices_count = 0;
 }
 
 void rails_forked(const tryst_ctx *ctx)
 {
     for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
-        if (ctx->wiring->rails.starts[kind] && ctx->wiring->rails.starts[kind]->holds_low)
-            descriptors_low_release();
+        for (uint32_t place = 0; place < HOST_RAILS_MAX; place++) {
+            const struct rails_start *start = ctx->wiring->rails.starts[kind][place];
+            if (start && start->holds_low)
+                descriptors_low_release();
+        }
 }
 
 uint32_t rails_available(tryst_ctx *ctx)

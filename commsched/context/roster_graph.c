@@ -78,6 +78,16 @@ static void least_find(struct making *making)
     }
 }
 
+/* True if rail `i` is the first one of its interface: an interface with two addresses
+ * counts once. */
+static bool interface_is_new(const struct host_identity *host, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (host->rails[k].interface == host->rails[i].interface)
+            return false;
+    return true;
+}
+
 static bool rail_same(const struct rail_address *a, const struct rail_address *b)
 {
     return a->family == b->family && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
@@ -116,7 +126,7 @@ static void rates_find(struct making *making)
     for (uint32_t h = 0; h < making->hosts_count; h++) {
         const struct host_identity *host = &making->roster->hosts[h];
         for (uint32_t i = 0; i < host->rails_count; i++)
-            if (!rail_counted(making, h, &host->rails[i]))
+            if (interface_is_new(host, i) && !rail_counted(making, h, &host->rails[i]))
                 rail_add(making, &making->sites[making->site_of[h]],
                          host->rails[i].speed_mbit_per_s);
     }

@@ -62,10 +62,10 @@ struct gates {
 /** The period of heartbeats, stall checks and connect deadlines. */
 #define TICK_NS (500 * NS_PER_MS)
 
-/** The most interfaces that one kind of transport may use. */
-enum { PLACES_MAX = 8 };
+/** The most rails, the stage included. */
+enum { RAILS_MAX = MEMORY_RAILS_MAX + 1 };
 
-static_assert(TRANSPORT_KINDS * PLACES_MAX + 1 <= DISPATCH_RAILS_MAX, "a window each");
+static_assert((int)RAILS_MAX <= (int)DISPATCH_RAILS_MAX, "a window each");
 
 /** Unexpected DATA has a payload buffer of 64 << class bytes, in the smallest class that
  *  fits. */
@@ -93,7 +93,7 @@ struct rendezvous_counters {
 
 struct rendezvous {
     void *owner;
-    tryst_status (*rails_open)(void *owner, int kind, char *text);
+    tryst_status (*rail_open)(void *owner, int kind, uint32_t place, char *text);
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
     bool (*ack_timer_call)(void *owner);
@@ -145,13 +145,11 @@ struct rendezvous {
     struct {
         struct rail *rail;
         uint32_t kind;  /**< enum transport_kind */
-        uint32_t place; /**< the index of its interface within the kind, as announced */
+        uint32_t place; /**< its number among the rails that this rank announced */
         /** Number of peers on this rail with posted slices that are ready to be sent. */
         uint32_t senders;
-    } rails[TRANSPORT_KINDS * PLACES_MAX + 1];
+    } rails[RAILS_MAX];
     uint32_t rails_count;
-    /** Number of announced interfaces of each kind, with or without a rail. */
-    uint32_t places[TRANSPORT_KINDS];
     struct link_listener *listener;
     struct reach_scopes scopes_here; /**< the scopes of the listener's addresses */
     const struct tryst_host *host;   /**< loads kinds of memory; NULL: none */

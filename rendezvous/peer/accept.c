@@ -64,9 +64,8 @@ static void link_linger(struct peer *peer, struct link *link)
  * comes first, as on each link. */
 static void link_give_up(struct peer *peer, struct link *link)
 {
-    const char *text = peer->liveness.gone_text;
     hello_send(peer, link);
-    (void)link_send(link, LINK_GAVE_UP, text, strlen(text), -1);
+    peer_gave_up_send(peer, link);
     link_close(link);
 }
 

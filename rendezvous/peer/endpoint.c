@@ -46,43 +46,57 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
 
 /* ---- candidates -------------------------------------------------------------------- */
 
-/* Find the interfaces of both ends that join the two ranks (select_rails). False: none
- * are known. */
-static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
-{
-    const struct roster *roster = &peer->rdv->group->roster;
-    const struct host_identity mine = roster_host(roster, roster->rank);
-    const struct host_identity theirs = roster_host(roster, peer->rank);
-    return select_rails(&mine, &theirs, select_pair_number(roster->rank, peer->rank),
-                        mine_p, theirs_p);
-}
-
 /* Return the transport of the present candidate. */
 static enum transport_kind candidate_kind(const struct peer *peer)
 {
     return peer->endpoint.candidates[peer->endpoint.candidate];
 }
 
-/* Return the rail on the interface that leads to the peer. If that rail could not be
- * opened, return the first rail of the transport: the kernel may have a route from there.
- * NULL: there is none. */
-static struct rail *candidate_rail(struct peer *peer)
+/* Return the place of the candidate's rail: the rail by which the link has reached the
+ * peer, as announced. */
+static uint32_t candidate_place(const struct peer *peer)
+{
+    return transport_kind_uses_network(candidate_kind(peer)) ? peer->link.rail : 0;
+}
+
+/* Return the candidate's rail; NULL: it is not open. */
+static struct rail *candidate_rail(const struct peer *peer)
+{
+    const struct rendezvous *rdv = peer->rdv;
+    for (uint32_t i = 0; i < rdv->rails_count; i++)
+        if (rdv->rails[i].kind == (uint32_t)candidate_kind(peer) &&
+            rdv->rails[i].place == candidate_place(peer))
+            return rdv->rails[i].rail;
+    return NULL;
+}
+
+/* Have the candidate's rail opened. TRYST_OK, TRYST_IN_PROGRESS, or the reason in
+ * `text`. */
+static tryst_status candidate_rail_open(const struct peer *peer, char *text)
 {
     struct rendezvous *rdv = peer->rdv;
-    enum transport_kind kind = candidate_kind(peer);
-    uint32_t mine = 0;
-    uint32_t theirs = 0;
-    if (rdv->places[kind] > 1)
-        (void)peer_rails(peer, &mine, &theirs);
-    struct rail *first = NULL;
-    for (uint32_t i = 0; i < rdv->rails_count; i++) {
-        if (rdv->rails[i].kind != (uint32_t)kind)
-            continue;
-        if (rdv->rails[i].place == mine)
-            return rdv->rails[i].rail;
-        first = first ? first : rdv->rails[i].rail;
-    }
-    return first;
+    return candidate_rail(peer) ? TRYST_OK
+                                : rdv->rail_open(rdv->owner, (int)candidate_kind(peer),
+                                                 candidate_place(peer), text);
+}
+
+/* Write the candidate's transport and interface: "ucx on eth0"; return `text`. */
+enum { CANDIDATE_TEXT_BYTES = 64 };
+static const char *candidate_text(const struct peer *peer,
+                                  char text[CANDIDATE_TEXT_BYTES])
+{
+    const struct rail *rail = peer->endpoint.ep->rail;
+    snprintf(text, CANDIDATE_TEXT_BYTES, "%s%s%s",
+             transport_kind_name(candidate_kind(peer)),
+             *rail->interface_name ? " on " : "", rail->interface_name);
+    return text;
+}
+
+static const char *interfaces_advice(const struct peer *peer)
+{
+    return *peer->endpoint.ep->rail->interface_name
+               ? "; TRYST_NET names the interfaces to use"
+               : "";
 }
 
 static uint32_t rail_index(const struct rendezvous *rdv, const struct rail *rail)
@@ -179,7 +193,7 @@ static void candidate_open(struct peer *peer)
                                : TRYST_E_UNSUPPORTED;
     if (status != TRYST_OK) {
         peer->endpoint.ep = NULL;
-        candidate_refuse(peer, rail ? tryst_status_str(status) : "");
+        candidate_refuse(peer, tryst_status_str(status));
         return;
     }
     held_deliver(peer);
@@ -221,10 +235,11 @@ static void starting_end(struct peer *peer, tryst_status status, const char *tex
     candidate_open(peer);
 }
 
-void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
-                          const char *text)
+void peer_ep_rail_opened(struct peer *peer, int kind, uint32_t place, tryst_status status,
+                         const char *text)
 {
-    if (peer->endpoint.state == PEER_EP_STARTING && (int)candidate_kind(peer) == kind)
+    if (peer->endpoint.state == PEER_EP_STARTING && (int)candidate_kind(peer) == kind &&
+        candidate_place(peer) == place)
         starting_end(peer, status, text);
 }
 
@@ -257,9 +272,7 @@ void peer_ep_open(struct peer *peer, int candidate)
     if (!loopback)
         peer_ep_open_send(peer);
     char reason[TRANSPORT_TEXT_MAX] = "";
-    enum transport_kind kind = candidate_kind(peer);
-    tryst_status status =
-        rdv->places[kind] ? TRYST_OK : rdv->rails_open(rdv->owner, kind, reason);
+    tryst_status status = candidate_rail_open(peer, reason);
     if (status == TRYST_IN_PROGRESS)
         starting_begin(peer);
     else if (status != TRYST_OK)
@@ -334,11 +347,10 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
  * candidate can follow, and the peer is given up. */
 static void opening_end(struct peer *peer, const char *why)
 {
-    char text[TRANSPORT_TEXT_MAX];
-    const char *name =
-        transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]);
-    snprintf(text, sizeof text, "%s%s did not connect within %s",
-             peer->liveness.peer_sent ? "was lost: " : "", name, why);
+    char text[TRANSPORT_TEXT_MAX], path[CANDIDATE_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s%s did not connect within %s%s",
+             peer->liveness.peer_sent ? "was lost: " : "", candidate_text(peer, path),
+             why, interfaces_advice(peer));
     if (peer->liveness.peer_sent)
         peer_give_up(peer, TRYST_E_PEER, text);
     else
@@ -349,11 +361,10 @@ static void opening_end(struct peer *peer, const char *why)
  * fabric goes on to the next transport. */
 static void starting_poll(struct peer *peer)
 {
-    struct rendezvous *rdv = peer->rdv;
     char text[TRANSPORT_TEXT_MAX] = "";
     if (peer->endpoint.state != PEER_EP_STARTING)
         return;
-    tryst_status status = rdv->rails_open(rdv->owner, (int)candidate_kind(peer), text);
+    tryst_status status = candidate_rail_open(peer, text);
     if (status != TRYST_IN_PROGRESS)
         starting_end(peer, status, text);
 }
@@ -451,6 +462,7 @@ static void ep_frame(struct endpoint *ep, const void *data, size_t bytes)
 static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
 {
     struct peer *peer = ep->arg;
+    char path[CANDIDATE_TEXT_BYTES];
     if (peer->life >= PEER_GIVING_UP || peer->endpoint.state != PEER_EP_OPENING)
         return;
     if (status != TRYST_OK) {
@@ -463,8 +475,7 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
                                     ep->rail->window_bytes, ep->rail->bytes_per_s);
     mechanism_set(peer, text, strlen(text));
     LOG_DEBUG(peer->rdv->log, "reached rank %d over %s: %s", peer->rank,
-              transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
-              peer->endpoint.mechanism);
+              candidate_text(peer, path), peer->endpoint.mechanism);
     peer_show(peer);
     peer_flush_later(peer);
 }

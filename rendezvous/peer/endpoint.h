@@ -12,10 +12,10 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
                      size_t bytes);
-/** Continue after the start of transport `kind`'s rails has ended: open the endpoint if
- *  it waits for them, or go on to the next candidate. */
-void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
-                          const char *text);
+/** Continue after the start of transport `kind`'s rail at `place` has ended: open the
+ *  endpoint if it waits for that rail, or go on to the next candidate. */
+void peer_ep_rail_opened(struct peer *peer, int kind, uint32_t place, tryst_status status,
+                         const char *text);
 /** Send EP_STARTING if the endpoint is STARTING, so that the peer does not count the
  *  time. */
 void peer_ep_starting_send(struct peer *peer);

@@ -2,8 +2,13 @@
 /*
  * A peer's link: connect on demand, and hand each message to its reader.
  *
- * Invariant: when both ranks connect at once, the lower rank's connection stays
- * (accept.c).
+ * Idea: the ways to a peer (transports/reach.h) are guesses, and a connection is the
+ * proof. A way has a moment to answer, then the next one is dialled, round by round, with
+ * more time in each; the way that connects decides on which rail the endpoint opens.
+ *
+ * Invariants: when both ranks connect at once, the lower rank's connection stays
+ * (accept.c). A connection that was established is not given up for another way: the
+ * peer's process may be busy.
  */
 #include "link.h"
 
@@ -26,13 +31,30 @@
 
 /* Pause before a listener with a full queue is tried again. */
 #define RECONNECT_NS (20 * NS_PER_MS)
+/* Time for a way to answer in the first round; four times as much in each later one, up
+ * to the most. The peer's kernel answers within a round trip, but a first packet may be
+ * lost (TCP repeats it after 1 s). RFC 8305 recommends 250 ms. */
+#define WAY_NS     (250 * NS_PER_MS)
+#define WAY_MAX_NS (16 * NS_PER_S)
 
 /* ---- connecting -------------------------------------------------------------------- */
+
+/* Find the rail that the link leaves from. */
+static uint32_t link_rail(const struct peer *peer)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    const struct host_identity theirs = roster_host(roster, peer->rank);
+    struct link_address local;
+    return link_local_address(peer->link.link, &local) ? reach_rail(&mine, &local)
+                                                       : reach_rail_near(&mine, &theirs);
+}
 
 void peer_link_up(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     peer->link.state = PEER_LINK_UP;
+    peer->link.rail = link_rail(peer);
     peer->link.via_tcp = false;
     link_fds_take(peer->link.link);
     /* the suspicion was about the link */
@@ -70,27 +92,31 @@ void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT
                  link_address_text(&peer->link.dialled, at), transport, text);
 }
 
-/* Find address number `attempt`. Returns NULL, or the reason why there is no such
- * address. */
-static const char *peer_address(const struct peer *peer, uint32_t attempt,
-                                struct link_address *address_p)
+/* Find way number `attempt`. Returns NULL, or the reason why there is no such way. */
+static const char *peer_way(const struct peer *peer, uint32_t attempt,
+                            struct reach_way *way_p)
 {
     const struct roster *roster = &peer->rdv->group->roster;
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
-    const char *why;
-    return reach_address(&mine, &theirs, select_pair_number(roster->rank, peer->rank),
-                         &peer->rdv->scopes_here, attempt, address_p, &why)
+    const char *why = "";
+    return reach_way(&mine, &theirs, select_pair_number(roster->rank, peer->rank),
+                     &peer->rdv->scopes_here, attempt, way_p, &why)
                ? NULL
                : why;
 }
 
+/* Have the next tick run within `ns`. */
+static void tick_within(struct rendezvous *rdv, uint64_t ns)
+{
+    if (rdv->tick_ns > rendezvous_now(rdv) + ns)
+        rdv->tick_ns = rendezvous_now(rdv) + ns;
+}
+
 static void connect_later(struct peer *peer)
 {
-    struct rendezvous *rdv = peer->rdv;
     peer->link.again = true;
-    if (rdv->tick_ns > rendezvous_now(rdv) + RECONNECT_NS)
-        rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
+    tick_within(peer->rdv, RECONNECT_NS);
 }
 
 /* Suspect a peer without an address that can be dialled from here; its own connection may
@@ -102,30 +128,79 @@ static void connect_nowhere(struct peer *peer, const char *text)
     peer_link_refused(peer, why);
 }
 
+static uint64_t way_limit_ns(const struct peer *peer)
+{
+    uint64_t limit_ns = WAY_NS;
+    for (uint32_t i = 0; i < peer->link.round && limit_ns < WAY_MAX_NS; i++)
+        limit_ns *= 4;
+    return limit_ns;
+}
+
+/* Begin with the way by which a rank of the same host was met after other ways had
+ * failed. */
+static void first_way_find(struct peer *peer)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    struct reach_way way;
+    list_for_each_safe (&peer->rdv->group->met, node, after) {
+        const struct peer *other = container_of(node, struct peer, node);
+        if (other->link.state != PEER_LINK_UP || !other->link.attempt ||
+            roster->ranks[other->rank].host != roster->ranks[peer->rank].host)
+            continue;
+        for (uint32_t i = 0; !peer_way(peer, i, &way); i++)
+            if (way.rail == other->link.from &&
+                memcmp(way.address.ip, other->link.dialled.ip, sizeof way.address.ip) ==
+                    0)
+                peer->link.attempt = peer->link.first = i;
+        return;
+    }
+}
+
+/* Dial `way`, by the Unix socket if link.by_unix. */
+static tryst_status way_dial(struct peer *peer, const struct reach_way *way)
+{
+    struct rendezvous *rdv = peer->rdv;
+    const struct roster *roster = &rdv->group->roster;
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    struct link_address from = {.family = 0};
+    peer->link.dialled = way->address;
+    peer->link.from = way->rail;
+    peer->link.attempt_ns = 0;
+    if (way->rail >= 0) {
+        from.family = mine.rails[way->rail].family;
+        memcpy(from.ip, mine.rails[way->rail].ip, sizeof from.ip);
+    }
+    if (!peer->link.by_unix)
+        tick_within(rdv, way_limit_ns(peer));
+    return link_connect(rdv->poller, rdv->log, &way->address,
+                        way->rail >= 0 ? &from : NULL, peer->link.by_unix,
+                        rdv->set.peer_timeout_ns, &peer_link_events, peer,
+                        &peer->link.link);
+}
+
 void peer_link_connect(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     const struct roster *roster = &rdv->group->roster;
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
+    struct reach_way way = {.address = theirs.link, .rail = -1};
     const char *nowhere = NULL;
     peer->link.by_unix = !peer->link.via_tcp && identity_unix_reaches(&mine, &theirs);
-    if (peer->link.state == PEER_LINK_NONE)
+    if (peer->link.state == PEER_LINK_NONE) {
         peer->liveness.polled_ns = rendezvous_now(rdv);
+        first_way_find(peer);
+    }
     peer->link.state = PEER_LINK_CONNECTING;
     peer->link.duplicate = false;
     peer->link.again = false;
-    if (peer->link.by_unix)
-        peer->link.dialled = theirs.link;
-    else
-        nowhere = peer_address(peer, peer->link.attempt, &peer->link.dialled);
+    if (!peer->link.by_unix)
+        nowhere = peer_way(peer, peer->link.attempt, &way);
     if (nowhere) {
         connect_nowhere(peer, nowhere);
         return;
     }
-    tryst_status status =
-        link_connect(rdv->poller, rdv->log, &peer->link.dialled, peer->link.by_unix,
-                     rdv->set.peer_timeout_ns, &peer_link_events, peer, &peer->link.link);
+    tryst_status status = way_dial(peer, &way);
     peer->link.queue_full = status == TRYST_AGAIN;
     if (status == TRYST_OK)
         hello_send(peer, peer->link.link);
@@ -136,6 +211,50 @@ void peer_link_connect(struct peer *peer)
             peer, TRYST_E_UNREACHABLE,
             "cannot be connected to: no socket or no memory for its link here; raise the "
             "limit of open files (ulimit -n)");
+}
+
+/* Go on to the next way. False: the Unix socket is used, the peer was met, or all ways of
+ * this round were refused. */
+static bool way_next(struct peer *peer)
+{
+    struct reach_way way;
+    uint32_t next = peer->link.attempt + 1;
+    if (peer->link.by_unix || peer->link.met)
+        return false;
+    if (peer_way(peer, next, &way))
+        next = 0;
+    if (next == peer->link.first && !peer->link.silent)
+        return false;
+    if (next == peer->link.first) {
+        peer->link.round++;
+        peer->link.silent = false;
+    }
+    peer->link.attempt = next;
+    return true;
+}
+
+/* Dial again; LEAVE, which the last connection had queued, goes with the new one. */
+static void redial(struct peer *peer)
+{
+    peer_link_connect(peer);
+    if (peer->rdv->leave_sent && peer->life == PEER_ALIVE)
+        peer_leave(peer);
+}
+
+void peer_link_turn(struct peer *peer)
+{
+    struct reach_way way;
+    if (peer->link.state != PEER_LINK_CONNECTING || !peer->link.link ||
+        peer->link.by_unix || peer->link.attempt_ns < way_limit_ns(peer) ||
+        link_is_decided(peer->link.link))
+        return;
+    if (peer_way(peer, 1, &way)) /* the only one: the kernel goes on to dial */
+        return;
+    link_close(peer->link.link);
+    peer->link.link = NULL;
+    peer->link.silent = true;
+    if (way_next(peer))
+        redial(peer);
 }
 
 /* ---- messages ---------------------------------------------------------------------- */
@@ -163,7 +282,8 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
 }
 
 /* Give up a peer that has given this rank up: it lives, and has closed its endpoint. */
-static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
+static void gave_up_read(struct peer *peer, tryst_status status, const char *text,
+                         size_t bytes)
 {
     char reason[PEER_TEXT_MAX] = "gave up: ";
     size_t head = strlen(reason);
@@ -171,7 +291,7 @@ static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
     if (peer->left || peer->rdv->leaving)
         return;
     text_escape(text, bytes, reason + head, sizeof reason - head);
-    peer_give_up(peer, TRYST_E_PEER, reason);
+    peer_give_up(peer, status, reason);
 }
 
 static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size_t bytes,
@@ -220,6 +340,12 @@ static void connect_answer(struct peer *peer, uint8_t type, const void *data,
         peer_link_up(peer);
         return;
     }
+    if (way_next(peer)) { /* another process has the peer's address here */
+        link_close(peer->link.link);
+        peer->link.link = NULL;
+        redial(peer);
+        return;
+    }
     peer_give_up(peer, TRYST_E_HANDSHAKE, "did not show this session's cookie");
 }
 
@@ -247,22 +373,11 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_LEAVE: leave_read(peer, data, bytes); break;
     case LINK_ABORT: abort_read(peer, data, bytes); break;
     case LINK_LEFT: peer_left_read(peer, data, bytes); break;
-    case LINK_GAVE_UP: gave_up_read(peer, data, bytes); break;
+    case LINK_GAVE_UP: gave_up_read(peer, TRYST_E_PEER, data, bytes); break;
+    case LINK_UNREACHED: gave_up_read(peer, TRYST_E_UNREACHABLE, data, bytes); break;
     case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
     default: break; /* DOORBELL: it has woken the poller, its only purpose */
     }
-}
-
-/* Go on to the next TCP address. False: all were dialled, the peer was met, or the Unix
- * socket is used. */
-static bool peer_address_next(struct peer *peer)
-{
-    struct link_address address;
-    if (peer->link.by_unix || peer->link.met ||
-        peer_address(peer, peer->link.attempt + 1, &address))
-        return false;
-    peer->link.attempt++;
-    return true;
 }
 
 static void peer_closed(void *arg, struct link *link, tryst_status status,
@@ -294,9 +409,9 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
         connect_later(peer);
         return;
     }
-    if (unix_failed || (connecting && !short_of && peer_address_next(peer))) {
+    if (unix_failed || (connecting && !short_of && way_next(peer))) {
         peer->link.via_tcp |= unix_failed;
-        peer_link_connect(peer);
+        redial(peer);
         return;
     }
     if (short_of && !peer->left)
@@ -344,12 +459,12 @@ void peer_heartbeat_answer(struct peer *peer)
     counts_send(peer, LINK_HEARTBEAT);
 }
 
-void peer_gave_up_send(struct peer *peer)
+void peer_gave_up_send(const struct peer *peer, struct link *link)
 {
-    if (peer->link.link && peer->link.state == PEER_LINK_UP && !peer->left &&
-        !peer->rdv->leaving)
-        (void)link_send(peer->link.link, LINK_GAVE_UP, peer->liveness.gone_text,
-                        strlen(peer->liveness.gone_text), -1);
+    const char *text = peer->liveness.gone_text;
+    bool unreached = peer->liveness.gone_status == TRYST_E_UNREACHABLE;
+    (void)link_send(link, unreached ? LINK_UNREACHED : LINK_GAVE_UP, text, strlen(text),
+                    -1);
 }
 
 /* Send LEAVE. Connect for that to a neighbour in the control tree that has no link yet:

@@ -7,7 +7,11 @@
 
 #include "rendezvous/peer/peer.h"
 
+/** Dial way number link.attempt to the peer, or its Unix socket. */
 void peer_link_connect(struct peer *peer);
+/** Dial the next way if the one that is dialled has had its time and brought no answer.
+ *  */
+void peer_link_turn(struct peer *peer);
 /** Write "no TCP link to 10.0.0.2:4567 for ucx: `text`" into `why`. */
 void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT_MAX]);
 /** Begin to use a link on which both HELLOs were exchanged: send the clock, aborts, and
@@ -18,8 +22,9 @@ void peer_link_close(struct peer *peer);
  *  heartbeat; peer_heartbeat_answer sends them in any case. */
 void peer_heartbeat(struct peer *peer);
 void peer_heartbeat_answer(struct peer *peer);
-/** Send GAVE_UP with the reason in gone_text to a living peer that was given up here. */
-void peer_gave_up_send(struct peer *peer);
+/** Send GAVE_UP or UNREACHED with the reason in gone_text, on `link`, to a living peer
+ *  that was given up here. */
+void peer_gave_up_send(const struct peer *peer, struct link *link);
 /** Send LEAVE: this rank leaves the group. For that, connect to a neighbour in the
  *  control tree without a link. */
 void peer_leave(struct peer *peer);

@@ -210,8 +210,10 @@ static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
 {
     if (peer->link.state != PEER_LINK_CONNECTING)
         return false;
-    if (!connect_is_answered(peer))
+    if (!connect_is_answered(peer)) {
         peer->link.unanswered_ns += passed_ns;
+        peer->link.attempt_ns += passed_ns;
+    }
     return peer->link.unanswered_ns >= peer->rdv->set.connect_timeout_ns;
 }
 
@@ -331,6 +333,8 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     }
     if (peer->link.again && peer->link.state == PEER_LINK_CONNECTING && !peer->left)
         peer_link_connect(peer);
+    else
+        peer_link_turn(peer);
     peer_heartbeat(peer);
     aborts_send(peer);
     peer_clock_send(peer);

@@ -14,7 +14,7 @@
 
 #include "rendezvous/bootstrap/roster/rank_key.h"
 
-#define WIRE_VERSION 11u
+#define WIRE_VERSION 12u
 
 enum link_type {
     LINK_HELLO = 1,     /**< first message each way */
@@ -34,7 +34,9 @@ enum link_type {
     /** The sender has given the receiver up; the text has the reason. */
     LINK_GAVE_UP = 12,
     /** The sender's fabric of `candidate` starts: the endpoint opens later. */
-    LINK_EP_STARTING = 13
+    LINK_EP_STARTING = 13,
+    /** As GAVE_UP: the sender cannot reach the receiver (TRYST_E_UNREACHABLE). */
+    LINK_UNREACHED = 14
 };
 
 #define HELLO_MAGIC 0x54535254u /* "TRST" */

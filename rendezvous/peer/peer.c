@@ -129,7 +129,9 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     rdv->counters.protocol_errors += status == TRYST_E_PROTOCOL;
     if (!expected)
         LOG_WARN(rdv->log, "%s; its operations fail", peer->liveness.gone_text);
-    peer_gave_up_send(peer);
+    if (peer->link.link && peer->link.state == PEER_LINK_UP && !peer->left &&
+        !rdv->leaving)
+        peer_gave_up_send(peer, peer->link.link);
     /* The endpoint is closed at the end of the pass, outside its events. */
     rdv->reap = true;
     peer_show(peer);

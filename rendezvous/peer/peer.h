@@ -106,8 +106,14 @@ struct peer_link {
     /** TCP was accepted once, or the Unix socket was refused: a later failure means
      *  death. */
     bool met;
-    uint32_t attempt; /**< index of the address `dialled` (reach.h) */
+    uint32_t attempt; /**< number of the way that is or was dialled (reach.h) */
+    uint32_t first;   /**< the way with which each round of attempts begins */
+    uint32_t round;   /**< rounds that have ended: each has more time for a way */
+    bool silent;      /**< in this round a way brought no answer */
     struct link_address dialled;
+    int32_t from; /**< the rail to whose address the socket is bound; -1: none */
+    /** UP: the rail here on which the link has shown that the ranks reach each other. */
+    uint32_t rail;
     /** CONNECTING: the listener's queue was full, so a process listens there. */
     bool queue_full;
     /** DUPLICATE came: the peer's own connection to this rank stays. */
@@ -117,6 +123,7 @@ struct peer_link {
     /** CONNECTING: time in which this rank made passes and the peer's kernel did not
      *  answer. */
     uint64_t unanswered_ns;
+    uint64_t attempt_ns; /**< of unanswered_ns, the part of this attempt */
 };
 
 /** The endpoint to the peer, and its candidates (endpoint.c). */

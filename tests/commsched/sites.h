@@ -34,8 +34,10 @@ static inline int site_of(const struct sites *sites, int rank)
 static inline void rail_announce(struct host_identity *host, int net, uint8_t number,
                                  uint32_t mbit)
 {
+    uint8_t number_here = (uint8_t)host->rails_count;
     host->rails[host->rails_count++] =
         (struct rail_address){.family = 4,
+                              .interface = number_here,
                               .prefix_bits = 8,
                               .speed_mbit_per_s = mbit,
                               .ip = {10, (uint8_t)(net / 256), (uint8_t)net, number}};

@@ -19,7 +19,7 @@ enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
 enum { PLAN_BYTES = 16 };
 /* The bound holds because the common data of a host's ranks is stored once, and a peer
  * gets its memory with its first operation. */
-enum { BYTES_PER_RANK_MAX = 200, MS_MAX = 50 };
+enum { BYTES_PER_RANK_MAX = 224, MS_MAX = 50 };
 
 static void member_forge(void *all, const void *mine, int rank)
 {

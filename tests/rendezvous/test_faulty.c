@@ -399,7 +399,7 @@ static bool main_is_played(const uint8_t proof[RANK_PROOF_BYTES])
     bool answered = false;
     memcpy(hello.cookie, group->cookie, sizeof hello.cookie);
     memcpy(hello.proof, proof, sizeof hello.proof);
-    assert_int_equal(link_connect(&world.sides[LIAR].poller, NULL, address, true, 0,
+    assert_int_equal(link_connect(&world.sides[LIAR].poller, NULL, address, NULL, true, 0,
                                   &stranger_events, &answered, &link),
                      TRYST_OK);
     (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);

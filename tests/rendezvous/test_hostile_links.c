@@ -160,7 +160,7 @@ static void test_hello(void **state)
         hellos[i].make(&hello);
         assert_int_equal(link_connect(&world.sides[ENEMY].poller, NULL,
                                       &world.sides[ENEMY].group.roster.ranks[US].link,
-                                      true, 0, &events, NULL, &link),
+                                      NULL, true, 0, &events, NULL, &link),
                          TRYST_OK);
         (void)link_send(link, hello.type, &hello.hello, hello.bytes, -1);
         world_settle(&world);

@@ -143,14 +143,15 @@ static const struct dispatch_ops world_dispatch = {.lane_init = on_lane_init,
 
 /* ---- open -------------------------------------------------------------------------- */
 
-static tryst_status side_rails_open(void *owner, int kind, char *text)
+static tryst_status side_rail_open(void *owner, int kind, uint32_t place, char *text)
 {
     struct side *side = owner;
     if (kind != TRANSPORT_SELF && (side->no_rails || kind == side->no_kind)) {
         snprintf(text, TRANSPORT_TEXT_MAX, "no such thing here");
         return TRYST_E_UNSUPPORTED;
     }
-    return rendezvous_rail_add(side->rdv, kind, &side->rail.base);
+    rendezvous_rail_add(side->rdv, kind, place, &side->rail.base);
+    return TRYST_OK;
 }
 
 static void log_keep(void *arg, tryst_log_level level, const char *line)
@@ -191,7 +192,7 @@ static tryst_status side_open(struct world *world, int rank,
                                        .poller = &side->poller,
                                        .dispatch = &world_dispatch,
                                        .dispatch_arg = side,
-                                       .rails_open = side_rails_open};
+                                       .rail_open = side_rail_open};
     if (world->parts) {
         params.dispatch = world->parts->dispatch;
         params.dispatch_arg = world->parts->dispatch_arg(side);

@@ -101,7 +101,8 @@ static struct link *link_make(struct side *side, struct link_listener *accept)
 }
 
 tryst_status link_connect(struct poller *poller, const struct log *log,
-                          const struct link_address *address, bool via_unix,
+                          const struct link_address *address,
+                          const struct link_address *from, bool via_unix,
                           uint64_t user_timeout_ns, const struct link_events *events,
                           void *arg, struct link **link_p)
 {
@@ -177,6 +178,16 @@ int32_t link_peer_pid(const struct link *link)
 bool link_is_unix(const struct link *link)
 {
     return false;
+}
+
+bool link_local_address(const struct link *link, struct link_address *address_p)
+{
+    return false;
+}
+
+bool link_is_decided(const struct link *link)
+{
+    return link_has_met(link);
 }
 
 bool link_has_met(const struct link *link)

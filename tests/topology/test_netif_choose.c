@@ -9,7 +9,8 @@
 #include "topology/net/netif_choose.h"
 #include "topology/net/port_range.h"
 
-/* "eth0 10.0.0.1/24 up 10G": name, address, flags (up, down, lo), speed in Gbit/s. */
+/* "eth0 10.0.0.1/24 up 10G": name, address, flags (up, down, lo, tunnel, default: the
+ * default route's), speed in Gbit/s. */
 struct entry {
     const char *name, *address;
     unsigned prefix_bits;
@@ -38,6 +39,9 @@ static struct netif_list *host_make(const struct entry *entries)
         item->prefix_bits = entries[i].prefix_bits;
         item->up = strcmp(entries[i].flags, "down") != 0;
         item->loopback = strcmp(entries[i].flags, "lo") == 0;
+        item->tunnel = strcmp(entries[i].flags, "tunnel") == 0;
+        item->default_metric =
+            strcmp(entries[i].flags, "default") == 0 ? 100 : NETIF_NO_DEFAULT;
         item->speed_bits_per_s = entries[i].gigabits * 1000000000ull;
     }
     return list;
@@ -141,6 +145,31 @@ static void what_is_chosen_where_there_is_little(void **state)
         {{{"lo", "127.0.0.1", 8, "lo", 0}, {"eth0", "fe80::5", 64, "up", 0}},
          "eth0",
          "fe80::5"},
+        /* IPv4 link-local: alone, beside a network, beside a bridge */
+        {{{"lo", "127.0.0.1", 8, "lo", 0}, {"eth0", "169.254.7.1", 16, "up", 0}},
+         NULL,
+         "169.254.7.1"},
+        {{{"lo", "127.0.0.1", 8, "lo", 0},
+          {"eth0", "10.0.0.1", 24, "up", 0},
+          {"usb0", "169.254.3.1", 24, "up", 0}},
+         NULL,
+         "10.0.0.1"},
+        {{{"usb0", "169.254.3.1", 24, "up", 0}, {"nerdctl0", "10.4.0.1", 24, "up", 0}},
+         NULL,
+         "10.4.0.1"},
+        /* a routed host: its address is on lo */
+        {{{"lo", "10.0.0.1", 32, "lo", 0},
+          {"lo", "127.0.0.1", 8, "lo", 0},
+          {"lo", "::1", 128, "lo", 0},
+          {"eth0", "169.254.7.1", 16, "up", 0},
+          {"eth0", "fe80::5", 64, "up", 0}},
+         NULL,
+         "10.0.0.1"},
+        {{{"lo", "127.0.0.1", 8, "lo", 0},
+          {"lo", "fd00::1", 128, "lo", 0},
+          {"eth0", "10.0.0.1", 31, "up", 0}},
+         NULL,
+         "fd00::1 10.0.0.1"},
         {{{NULL, NULL, 0, NULL, 0}}, NULL, ""},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -221,24 +250,47 @@ static void public_addresses(void **state)
     }
 }
 
-/* One rail for each interface: its first address. */
-static void test_first_each(void **state)
+/* A rail for each interface and family: networks, then tunnels, then lo; the default
+ * route's interface first. */
+static void test_rails(void **state)
 {
+    static const struct {
+        struct entry entries[ENTRIES_MAX];
+        const char *rails;
+    } cases[] = {
+        {{{"lo", "10.9.9.9", 32, "lo", 0},
+          {"lo", "127.0.0.1", 8, "lo", 0},
+          {"tun0", "10.8.0.1", 24, "tunnel", 0},
+          {"eth0", "10.0.0.1", 24, "up", 0},
+          {"eth0", "10.0.0.9", 24, "up", 0},
+          {"eth0", "fe80::1", 64, "up", 0},
+          {"eth0", "fd00::1", 64, "up", 0},
+          {"eth1", "10.0.1.1", 24, "default", 0}},
+         "10.0.1.1 10.0.0.1 fd00::1 10.8.0.1 10.9.9.9"},
+        {{{"eth0", "169.254.0.1", 16, "up", 0},
+          {"eth0", "10.0.0.1", 24, "up", 0},
+          {"eth1", "fe80::1", 64, "up", 0},
+          {"eth1", "fe80::2", 64, "up", 0}},
+         "10.0.0.1 fe80::1"},
+    };
     char text[256];
     struct err err = ERR_INIT;
-    struct netif_list *list = host_make(machine), *firsts;
-    assert_int_equal(netif_first_each(list, &err, &firsts), TRYST_OK);
-    selection_text(firsts, text, sizeof text);
-    assert_string_equal(text, "127.0.0.1 10.0.0.1 192.168.7.1 172.17.0.1 10.0.1.1");
-    netif_list_close(firsts);
-    uint64_t before = alloc_live_count();
-    for (uint64_t nth = 1; nth <= 2; nth++) {
-        alloc_fail_at(nth);
-        assert_int_equal(netif_first_each(list, &err, &firsts), TRYST_E_NOMEM);
-        assert_true(alloc_fail_off());
-        assert_int_equal(alloc_live_count(), before);
+    struct netif_list *rails;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct netif_list *list = host_make(cases[i].entries);
+        assert_int_equal(netif_rails(list, &err, &rails), TRYST_OK);
+        selection_text(rails, text, sizeof text);
+        assert_string_equal(text, cases[i].rails);
+        netif_list_close(rails);
+        uint64_t before = alloc_live_count();
+        for (uint64_t nth = 1; nth <= 2; nth++) {
+            alloc_fail_at(nth);
+            assert_int_equal(netif_rails(list, &err, &rails), TRYST_E_NOMEM);
+            assert_true(alloc_fail_off());
+            assert_int_equal(alloc_live_count(), before);
+        }
+        test_free(list);
     }
-    test_free(list);
 }
 
 static void test_port_range(void **state)
@@ -276,7 +328,7 @@ static void test_port_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_each),
+        cmocka_unit_test(test_rails),
         cmocka_unit_test(test_port_range),
         cmocka_unit_test(what_tryst_net_selects),
         cmocka_unit_test(what_is_chosen_where_there_is_little),

@@ -144,16 +144,8 @@ static struct host_identity identity_random(struct random *random)
         .uid = (uint32_t)random_range(random, 2),
         .transports = SELF | (uint32_t)random_range(random, 16),
         .forced = (uint32_t)random_range(random, 5),
-        .rails_count = (uint32_t)random_range(random, 9),
         .link.listener_id = random_u64(random),
     };
-    for (uint32_t i = 0; i < identity.rails_count; i++) {
-        struct rail_address *rail = &identity.rails[i];
-        rail->family = random_range(random, 2) ? 4 : 6;
-        rail->prefix_bits = (uint8_t)(8 * (1 + random_range(random, 3)));
-        for (int byte = 0; byte < 4; byte++)
-            rail->ip[byte] = (uint8_t)(10 + random_range(random, 2));
-    }
     return identity;
 }
 
@@ -176,183 +168,13 @@ static void test_both_ends_agree(void **state)
         candidates_text(&b, &a, says_back, ba);
         assert_string_equal(ab, ba);
         assert_int_equal(ab[0] == '\0', says[0] != '\0');
-        uint32_t rail_a, rail_b, back_a, back_b;
-        uint32_t turn = (uint32_t)random_u64(&random);
-        bool joined = select_rails(&a, &b, turn, &rail_a, &rail_b);
-        assert_int_equal(select_rails(&b, &a, turn, &back_b, &back_a), joined);
-        assert_int_equal(rail_a, back_a);
-        assert_int_equal(rail_b, back_b);
-        assert_true(rail_a == 0 || rail_a < a.rails_count);
-        assert_true(rail_b == 0 || rail_b < b.rails_count);
     }
 }
 
-#define IP4(bits, w, x, y, z)                                  \
-    {                                                          \
-        .family = 4, .prefix_bits = bits, .ip = { w, x, y, z } \
-    }
-#define IP6(bits, first, second, last)                                         \
-    {                                                                          \
-        .family = 6, .prefix_bits = bits, .ip = { first, second, [15] = last } \
-    }
-
-struct rail_row {
-    const char *name;
-    uint64_t host_a, host_b;
-    struct rail_address a[3], b[3];
-    uint32_t want_a, want_b;
-    bool apart; /* no two rails share a subnet */
-};
-
-static const struct rail_row rail_rows[] = {
-    {"second and third share a subnet",
-     1,
-     2,
-     {IP4(24, 10, 0, 0, 1), IP4(24, 10, 0, 1, 1)},
-     {IP4(24, 10, 0, 7, 2), IP4(24, 10, 0, 8, 2), IP4(24, 10, 0, 1, 2)},
-     1,
-     2,
-     false},
-    {"the longer prefix wins",
-     1,
-     2,
-     {IP4(8, 10, 0, 0, 1), IP4(24, 10, 9, 0, 1)},
-     {IP4(8, 10, 1, 0, 2), IP4(24, 10, 9, 0, 2)},
-     1,
-     1,
-     false},
-    {"prefix inside a byte: same",
-     1,
-     2,
-     {IP4(24, 9, 9, 9, 9), IP4(20, 10, 0, 16, 1)},
-     {IP4(24, 8, 8, 8, 8), IP4(20, 10, 0, 31, 2)},
-     1,
-     1,
-     false},
-    {"prefix inside a byte: other",
-     1,
-     2,
-     {IP4(24, 9, 9, 9, 9), IP4(20, 10, 0, 16, 1)},
-     {IP4(24, 8, 8, 8, 8), IP4(20, 10, 0, 32, 2)},
-     0,
-     0,
-     true},
-    {"nothing in common",
-     1,
-     2,
-     {IP4(24, 10, 0, 0, 1)},
-     {IP4(24, 10, 0, 1, 1)},
-     0,
-     0,
-     true},
-    {"loopback of two hosts",
-     1,
-     2,
-     {IP4(8, 127, 0, 0, 1), IP4(24, 10, 0, 0, 1)},
-     {IP4(8, 127, 0, 0, 1), IP4(24, 10, 0, 0, 2)},
-     1,
-     1,
-     false},
-    {"loopback of one host",
-     1,
-     1,
-     {IP4(8, 127, 0, 0, 1)},
-     {IP4(8, 127, 0, 0, 1)},
-     0,
-     0,
-     false},
-    {"IPv6",
-     1,
-     2,
-     {IP4(24, 10, 0, 0, 1), IP6(64, 0xfd, 1, 1)},
-     {IP6(64, 0xfd, 2, 2), IP6(64, 0xfd, 1, 2)},
-     1,
-     1,
-     false},
-    {"link-local of two hosts",
-     1,
-     2,
-     {IP6(64, 0xfe, 0x80, 1), IP6(64, 0xfd, 1, 1)},
-     {IP6(64, 0xfe, 0x80, 2), IP6(48, 0xfd, 1, 2)},
-     1,
-     1,
-     false},
-    {"a prefix that is too wide",
-     1,
-     2,
-     {IP4(24, 1, 1, 1, 1), IP4(200, 10, 0, 0, 1)},
-     {IP4(24, 2, 2, 2, 2), IP4(200, 10, 0, 0, 1)},
-     0,
-     0,
-     true},
-};
-
-static void test_rails(void **state)
+/* Neighbours in a chain, and the leaves of a star at either end of the ranks, get
+ * different numbers. */
+static void test_pair_numbers(void **state)
 {
-    for (size_t i = 0; i < sizeof rail_rows / sizeof rail_rows[0]; i++) {
-        const struct rail_row *row = &rail_rows[i];
-        struct host_identity a = {
-            .process_id = 1, .host_id = row->host_a, .rails_count = 3};
-        struct host_identity b = {
-            .process_id = 2, .host_id = row->host_b, .rails_count = 3};
-        uint32_t rail_a, rail_b;
-        memcpy(a.rails, row->a, sizeof row->a);
-        memcpy(b.rails, row->b, sizeof row->b);
-        bool joined = select_rails(&a, &b, 0, &rail_a, &rail_b);
-        if (rail_a != row->want_a || rail_b != row->want_b || joined != !row->apart)
-            fail_msg("%s: rails %u and %u", row->name, rail_a, rail_b);
-    }
-    struct host_identity hostile = {.process_id = 1, .rails_count = UINT32_MAX};
-    uint32_t rail_a = 9, rail_b = 9;
-    select_rails(&hostile, &hostile, 0, &rail_a, &rail_b);
-    assert_int_equal(rail_a, 0);
-    assert_int_equal(rail_b, 0);
-}
-
-/* A fast interface is preferred to a narrow subnet; an unknown speed ranks last. */
-static void test_rails_speed(void **state)
-{
-    struct host_identity a = {.process_id = 1, .host_id = 1, .rails_count = 2};
-    struct host_identity b = {.process_id = 2, .host_id = 2, .rails_count = 2};
-    struct rail_address slow = IP4(24, 10, 1, 0, 1), fast = IP4(16, 10, 2, 0, 1);
-    uint32_t rail_a, rail_b;
-    slow.speed_mbit_per_s = 1000;
-    fast.speed_mbit_per_s = 100000;
-    a.rails[0] = slow;
-    a.rails[1] = fast;
-    b.rails[0] = fast;
-    b.rails[1] = slow;
-    b.rails[0].ip[3] = b.rails[1].ip[3] = 2;
-    assert_true(select_rails(&a, &b, 0, &rail_a, &rail_b));
-    assert_true(rail_a == 1 && rail_b == 0);
-    b.rails[0].speed_mbit_per_s = 0;
-    assert_true(select_rails(&a, &b, 0, &rail_a, &rail_b));
-    assert_true(rail_a == 0 && rail_b == 1);
-}
-
-/* Two hosts on two switches: pairs alternate between the rails, and both ends of each
- * pair choose the same one. */
-static void test_rails_turns(void **state)
-{
-    struct host_identity host[2] = {
-        {.process_id = 1,
-         .host_id = 1,
-         .rails_count = 2,
-         .rails = {IP4(24, 10, 0, 0, 1), IP4(24, 10, 0, 1, 1)}},
-        {.process_id = 2,
-         .host_id = 2,
-         .rails_count = 2,
-         .rails = {IP4(24, 10, 0, 1, 2), IP4(24, 10, 0, 0, 2)}}};
-    uint32_t used = 0;
-    for (uint32_t turn = 0; turn < 4; turn++) {
-        uint32_t a, b, other_a, other_b;
-        assert_true(select_rails(&host[0], &host[1], turn, &a, &b));
-        assert_true(select_rails(&host[1], &host[0], turn, &other_b, &other_a));
-        assert_true(a == other_a && b == other_b && a == 1 - b);
-        used |= 1u << a;
-    }
-    assert_int_equal(used, 3);
-    /* Neighbours in a chain, and the leaves of a star at either end of the ranks. */
     for (int32_t n = 2; n < 16; n++) {
         uint32_t odd[3] = {0, 0, 0};
         for (int32_t i = 0; i < n; i++) {
@@ -445,8 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_candidates),      cmocka_unit_test(test_texts_fit),
-        cmocka_unit_test(test_both_ends_agree), cmocka_unit_test(test_rails),
-        cmocka_unit_test(test_rails_speed),     cmocka_unit_test(test_rails_turns),
+        cmocka_unit_test(test_both_ends_agree), cmocka_unit_test(test_pair_numbers),
         cmocka_unit_test(test_local),           cmocka_unit_test(test_forked),
         cmocka_unit_test(test_names),
     };

@@ -25,6 +25,9 @@ struct netif {
     char name[NETIF_NAME_BYTES];
     /** The kernel's number of the interface, valid in this network namespace. */
     uint32_t index;
+    /** Place in the kernel's list: of an interface's addresses of one family, the first
+     *  is the one that other programs use. */
+    uint32_t order;
     int family;                      /**< AF_INET or AF_INET6 */
     struct sockaddr_storage address; /**< port 0; a link-local address has its scope id */
     uint32_t prefix_bits;            /**< length of the network's prefix: 24 for a /24 */
@@ -32,7 +35,8 @@ struct netif {
     uint64_t speed_bits_per_s;       /**< from the driver; 0: unknown */
     uint32_t default_metric;         /**< of the default route; NETIF_NO_DEFAULT: none */
     bool up;                         /**< administratively up, with a carrier */
-    bool loopback;
+    bool loopback;                   /**< the loopback interface, with any address */
+    bool tunnel;                     /**< a point-to-point interface: VPN, PPP */
 };
 
 struct netif_list {
@@ -40,7 +44,8 @@ struct netif_list {
     struct netif items[];
 };
 
-/** Read all interfaces that have an address, ordered by index, IPv4 before IPv6. Blocks
+/** Read all interfaces that have an address, ordered by index, IPv4 before IPv6, then as
+ *  the kernel lists them. Blocks
  *  for a few system calls, and up to 2 s for each answer of the kernel. The caller closes
  *  `*list_p` by netif_list_close.
  *  Returns TRYST_OK (the list may be empty), TRYST_E_SYSTEM or TRYST_E_NOMEM. */

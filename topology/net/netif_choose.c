@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See netif_choose.h.
  *
- * Invariant: by default, loopback is chosen only if no other group has an entry, and
- * link-local addresses only if no other address but loopback's exists. */
+ * Invariant: by default, a link-local address is chosen only if the machine has no other
+ * address but loopback addresses, and a loopback address only if it has no other one. */
 #include "netif_choose.h"
 
 #include <arpa/inet.h>
@@ -15,18 +15,36 @@
 /* Bridges that container and VM managers create with the same private subnet on every
  * host: two hosts seem to share this subnet but do not. TRYST_NET can name these bridges;
  * by default they are used only if no other interface fits. */
-static const char *const host_only_prefixes[] = {"docker", "virbr", "br-",  "cni",
-                                                 "podman", "lxcbr", "lxdbr"};
+static const char *const host_only_prefixes[] = {"docker",  "virbr",  "br-",   "cni",
+                                                 "podman",  "lxcbr",  "lxdbr", "vmnet",
+                                                 "vboxnet", "nerdctl"};
 
 static const struct sockaddr *item_address(const struct netif *item)
 {
     return (const struct sockaddr *)&item->address;
 }
 
-static bool is_link_local(const struct netif *item)
+static bool is_link_local6(const struct netif *item)
 {
     const struct sockaddr_in6 *v6 = (const void *)&item->address;
     return item->family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+}
+
+static bool is_link_local(const struct netif *item)
+{
+    const struct sockaddr_in *v4 = (const void *)&item->address;
+    return item->family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 16 == 0xa9fe
+                                   : is_link_local6(item);
+}
+
+/* True for the addresses that each host has. A routed host may have its only global
+ * address on the loopback interface. */
+static bool is_loopback(const struct netif *item)
+{
+    const struct sockaddr_in *v4 = (const void *)&item->address;
+    const struct sockaddr_in6 *v6 = (const void *)&item->address;
+    return item->family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+                                   : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
 static bool is_host_only(const struct netif *item)
@@ -82,7 +100,7 @@ static bool name_has_global(const struct netif_list *list, const char *name)
 {
     for (size_t i = 0; i < list->count; i++)
         if (strcmp(list->items[i].name, name) == 0 && list->items[i].up &&
-            !is_link_local(&list->items[i]))
+            !is_link_local6(&list->items[i]))
             return true;
     return false;
 }
@@ -101,7 +119,7 @@ static size_t item_mark(const struct netif_list *list, const char *item, bool *m
         bool names = is_block ? netif_prefix_holds((struct sockaddr *)&block.address,
                                                    block.prefix_bits, item_address(entry))
                               : strcmp(entry->name, item) == 0;
-        if (!names || (has_global && is_link_local(entry)))
+        if (!names || (has_global && is_link_local6(entry)))
             continue;
         if (!entry->up) {
             (*down_p)++;
@@ -173,12 +191,12 @@ static bool default_rank_holds(int rank, const struct netif *item)
     if (!item->up)
         return false;
     if (rank == 0)
-        return !item->loopback && !local && !is_host_only(item);
+        return !is_loopback(item) && !local && !is_host_only(item);
     if (rank == 1)
-        return !item->loopback && !local;
+        return !is_loopback(item) && !local;
     if (rank == 2)
         return local && !is_host_only(item);
-    return item->loopback;
+    return is_loopback(item);
 }
 
 static void default_mark(const struct netif_list *list, bool *marks)
@@ -227,25 +245,54 @@ tryst_status netif_select(const struct netif_list *list, const char *wanted,
     return status;
 }
 
-static bool seen_before(const struct netif_list *list, size_t at)
+/* True if the list has a better entry of the same interface and family: an earlier one,
+ * or one with an address that other hosts reach. */
+static bool is_spare(const struct netif_list *list, size_t at)
 {
-    for (size_t i = 0; i < at; i++)
-        if (strcmp(list->items[i].name, list->items[at].name) == 0)
+    const struct netif *item = &list->items[at];
+    bool local = is_link_local(item) || is_loopback(item);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct netif *other = &list->items[i];
+        bool other_local = is_link_local(other) || is_loopback(other);
+        if (strcmp(other->name, item->name) != 0 || other->family != item->family)
+            continue;
+        if (local == other_local ? i < at : local)
             return true;
+    }
     return false;
 }
 
-tryst_status netif_first_each(const struct netif_list *list, struct err *err,
-                              struct netif_list **firsts_p)
+/* The order of rails: interfaces of networks, then tunnels, then the loopback interface;
+ * of these the default route's first. */
+static uint64_t rail_order(const struct netif *item)
+{
+    uint64_t group = item->loopback ? 2 : item->tunnel ? 1 : 0;
+    return group << 32 | item->default_metric;
+}
+
+static void rails_sort(struct netif_list *list)
+{
+    for (size_t i = 1; i < list->count; i++) {
+        struct netif item = list->items[i];
+        size_t at = i;
+        for (; at && rail_order(&item) < rail_order(&list->items[at - 1]); at--)
+            list->items[at] = list->items[at - 1];
+        list->items[at] = item;
+    }
+}
+
+tryst_status netif_rails(const struct netif_list *list, struct err *err,
+                         struct netif_list **rails_p)
 {
     bool *marks = mem_zalloc(list->count + 1);
     tryst_status status = TRYST_E_NOMEM;
     for (size_t i = 0; marks && i < list->count; i++)
-        marks[i] = !seen_before(list, i);
+        marks[i] = !is_spare(list, i);
     if (marks)
-        status = marked_items_copy(list, marks, firsts_p);
+        status = marked_items_copy(list, marks, rails_p);
     mem_free(marks);
-    return status == TRYST_OK
-               ? status
-               : err_set(err, status, "cannot choose interfaces: out of memory");
+    if (status != TRYST_OK)
+        return err_set(err, status, "cannot choose interfaces: out of memory");
+    rails_sort(*rails_p);
+    return TRYST_OK;
 }

@@ -12,9 +12,10 @@
  *  blocks, single addresses). A name selects link-local addresses only if its interface
  *  has no other; a block selects every address inside.
  *  NULL or "" selects by default, of the interfaces that are up, the first group that has
- *  an entry: addresses other than IPv6 link-local and loopback, without bridges of
- *  container and VM managers; these addresses with the bridges; IPv6 link-local without
- *  the bridges; loopback.
+ *  an entry: addresses other than link-local (169.254.0.0/16, fe80::/10) and loopback
+ *  (127.0.0.0/8, ::1), without bridges of container and VM managers; these addresses with
+ *  the bridges; link-local without the bridges; loopback. A global address of the
+ *  loopback interface is the host's.
  *  TRYST_E_CONFIG: an item is malformed or matches no interface that is up; the message
  *  names the item and lists the interfaces. TRYST_E_NOMEM. */
 tryst_status netif_select(const struct netif_list *list, const char *wanted,
@@ -33,9 +34,10 @@ static inline tryst_status netif_choose(const char *wanted, struct err *err,
     return status;
 }
 
-/** Select the first entry of each interface: the address of a rail. TRYST_OK or
+/** Select the addresses of rails: of each interface the first of each family, in the
+ *  order of preference; the first one is the host's own address. TRYST_OK or
  *  TRYST_E_NOMEM. */
-tryst_status netif_first_each(const struct netif_list *list, struct err *err,
-                              struct netif_list **firsts_p);
+tryst_status netif_rails(const struct netif_list *list, struct err *err,
+                         struct netif_list **rails_p);
 
 #endif

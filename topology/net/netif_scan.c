@@ -30,6 +30,7 @@ static tryst_status link_note(struct netif_scan *scan, const struct nlmsghdr *me
     link.index = (uint32_t)fixed.ifi_index;
     link.up = (fixed.ifi_flags & IFF_UP) && (fixed.ifi_flags & IFF_RUNNING);
     link.loopback = (fixed.ifi_flags & IFF_LOOPBACK) != 0;
+    link.tunnel = (fixed.ifi_flags & IFF_POINTOPOINT) != 0;
     if (!mem_reserve(&scan->links, &scan->links_capacity, scan->links_count + 1,
                      sizeof link))
         return TRYST_E_NOMEM;
@@ -199,7 +200,7 @@ static int item_compare(const void *left, const void *right)
         return a->index < b->index ? -1 : 1;
     if (a->family != b->family)
         return a->family == AF_INET ? -1 : 1;
-    return memcmp(&a->address, &b->address, sizeof a->address);
+    return a->order < b->order ? -1 : a->order > b->order;
 }
 
 tryst_status netif_scan_list(struct netif_scan *scan, struct netif_list **list_p)
@@ -210,6 +211,7 @@ tryst_status netif_scan_list(struct netif_scan *scan, struct netif_list **list_p
         return TRYST_E_NOMEM;
     for (size_t i = 0; i < scan->items_count; i++) {
         struct netif item = scan->items[i];
+        item.order = (uint32_t)i;
         const struct netif_link *link = link_find(scan, item.index);
         if (!link)
             continue;
@@ -219,6 +221,7 @@ tryst_status netif_scan_list(struct netif_scan *scan, struct netif_list **list_p
         item.default_metric = item.family == AF_INET ? link->metric4 : link->metric6;
         item.up = link->up;
         item.loopback = link->loopback;
+        item.tunnel = link->tunnel;
         list->items[list->count++] = item;
     }
     qsort(list->items, list->count, sizeof list->items[0], item_compare);

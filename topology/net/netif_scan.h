@@ -17,7 +17,7 @@ struct netif_link {
     uint64_t speed_bits_per_s;
     /** Metrics of the default IPv4 and IPv6 routes; NETIF_NO_DEFAULT: none. */
     uint32_t metric4, metric6;
-    bool up, loopback;
+    bool up, loopback, tunnel;
     char name[NETIF_NAME_BYTES];
 };
 

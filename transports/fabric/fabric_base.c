@@ -90,6 +90,14 @@ void fabric_rail_log(const struct fabric_rail *rail, tryst_log_level level,
     rail->host->log(rail->host, level, text);
 }
 
+void fabric_rail_refuse(const struct fabric_rail *rail, const struct rail_params *params,
+                        const char *text)
+{
+    fabric_rail_log(rail, TRYST_LOG_WARN, "cannot open: %s", text);
+    if (params->text)
+        (void)snprintf(params->text, TRANSPORT_TEXT_MAX, "%s", text);
+}
+
 /* ---- endpoints ---- */
 
 tryst_status fabric_ep_new(struct fabric_rail *rail, const struct ep_params *params,

@@ -80,6 +80,11 @@ void fabric_rail_unwatch(struct fabric_rail *rail);
 void fabric_rail_log(const struct fabric_rail *rail, tryst_log_level level,
                      const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/** Log the reason why the rail cannot be opened, and give it to the caller of
+ *  rail_open. */
+void fabric_rail_refuse(const struct fabric_rail *rail, const struct rail_params *params,
+                        const char *text);
+
 /** True if the next progress has work. */
 static inline bool fabric_rail_is_due(const struct fabric_rail *rail)
 {

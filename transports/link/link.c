@@ -24,6 +24,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,9 +96,30 @@ bool link_is_unix(const struct link *link)
     return link->is_unix;
 }
 
+bool link_local_address(const struct link *link, struct link_address *address_p)
+{
+    union link_ip local = {.in6 = {0}};
+    socklen_t bytes = sizeof local;
+    if (link->is_unix || link->state != LINK_OPEN ||
+        getsockname(link->source.fd, &local.any, &bytes) != 0)
+        return false;
+    *address_p = (struct link_address){.family = local.any.sa_family == AF_INET6 ? 6 : 4};
+    if (address_p->family == 6)
+        memcpy(address_p->ip, &local.in6.sin6_addr, 16);
+    else
+        memcpy(address_p->ip, &local.in.sin_addr, 4);
+    return true;
+}
+
 bool link_has_met(const struct link *link)
 {
     return link->met;
+}
+
+bool link_is_decided(const struct link *link)
+{
+    struct pollfd socket = {.fd = link->source.fd, .events = POLLOUT};
+    return link->state != LINK_CONNECTING || poll(&socket, 1, 0) > 0;
 }
 
 bool link_is_flushed(const struct link *link)
@@ -709,8 +731,21 @@ char *link_address_text(const struct link_address *address,
     return text;
 }
 
+/* Bind to the IP address `from`, port 0. The kernel chooses the port when it connects, so
+ * that connections to different peers may have the same one. */
+static bool tcp_bind(struct link *link, const struct link_address *from)
+{
+    union link_ip address;
+    int on = 1;
+    tcp_address_fill(from, &address);
+    address.in.sin_port = 0;
+    (void)setsockopt(link->source.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on,
+                     sizeof on);
+    return bind(link->source.fd, &address.any, netif_address_bytes(&address.any)) == 0;
+}
+
 static void tcp_connect(struct link *link, const struct link_address *to,
-                        uint64_t timeout_ns)
+                        const struct link_address *from, uint64_t timeout_ns)
 {
     union link_ip address;
     tcp_address_fill(to, &address);
@@ -719,7 +754,10 @@ static void tcp_connect(struct link *link, const struct link_address *to,
         return;
     }
     link_tcp_options(link->source.fd, timeout_ns);
-    if (connect(link->source.fd, &address.any, netif_address_bytes(&address.any)) == 0)
+    if (from && !tcp_bind(link, from))
+        connect_failed(link, errno);
+    else if (connect(link->source.fd, &address.any, netif_address_bytes(&address.any)) ==
+             0)
         connect_finish(link);
     else if (errno != EINPROGRESS)
         connect_failed(link, errno);
@@ -758,7 +796,8 @@ void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns)
 }
 
 tryst_status link_connect(struct poller *poller, const struct log *log,
-                          const struct link_address *address, bool via_unix,
+                          const struct link_address *address,
+                          const struct link_address *from, bool via_unix,
                           uint64_t user_timeout_ns, const struct link_events *events,
                           void *arg, struct link **link_p)
 {
@@ -780,7 +819,7 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
         return TRYST_AGAIN;
     }
     if (!via_unix)
-        tcp_connect(link, address, user_timeout_ns);
+        tcp_connect(link, address, from, user_timeout_ns);
     if (link->state == LINK_OPEN)
         link->source.events = EPOLLIN;
     if (link_watch(link) != TRYST_OK) {

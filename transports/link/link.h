@@ -73,11 +73,13 @@ char *link_address_text(const struct link_address *address,
                         char text[LINK_ADDRESS_TEXT_BYTES]);
 
 /** Connect without waiting; messages may be queued at once. `via_unix`: use the Unix
- *  socket, since the peer should be on this host. A refused or unreachable address ends
+ *  socket, since the peer should be on this host. `from`: bind the TCP socket to this IP
+ *  address here; NULL: the kernel's route chooses. A refused or unreachable address ends
  *  in events->closed. TRYST_AGAIN: the Unix listener's queue is full; try again a little
  *  later. TRYST_E_NOMEM, TRYST_E_SYSTEM: no link was made. */
 tryst_status link_connect(struct poller *poller, const struct log *log,
-                          const struct link_address *address, bool via_unix,
+                          const struct link_address *address,
+                          const struct link_address *from, bool via_unix,
                           uint64_t user_timeout_ns, const struct link_events *events,
                           void *arg, struct link **link_p);
 
@@ -110,10 +112,16 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
  *  namespace). */
 int32_t link_peer_pid(const struct link *link);
 bool link_is_unix(const struct link *link);
+/** Get the IP address of this end (family and `ip` alone). False: a Unix link, or the
+ *  connection is not established. */
+bool link_local_address(const struct link *link, struct link_address *address_p);
 /** True if this process started the connection and it was established: if the link
  *  closes later, the process that listens there has closed it. False for an accepted
  *  link. */
 bool link_has_met(const struct link *link);
+/** True if connecting has succeeded or failed, which the poller may not have reported
+ *  yet. */
+bool link_is_decided(const struct link *link);
 /** True if no bytes wait in this process: the kernel has all that was sent on this link.
  *  True also for a broken link, which has dropped its backlog. */
 bool link_is_flushed(const struct link *link);

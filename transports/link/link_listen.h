@@ -16,7 +16,7 @@
 struct link_listener;
 
 /** Most addresses at which a TCP listener accepts connections. */
-#define LINK_TCP_MAX 8u
+#define LINK_TCP_MAX 16u
 struct link_tcp {
     struct sockaddr_storage addresses[LINK_TCP_MAX]; /**< the first is announced */
     unsigned count;

@@ -118,12 +118,24 @@ bool ofi_info_is_usable(const struct fi_info *info)
     return info->ep_attr->max_msg_size >= OFI_MESSAGE_MAX;
 }
 
+static bool is_loopback(const struct sockaddr *address)
+{
+    const struct sockaddr_in *v4 = (const void *)address;
+    const struct sockaddr_in6 *v6 = (const void *)address;
+    if (address->sa_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
 /* Score `info` for a rail on this interface, 0: not usable. */
 int ofi_info_score(const struct fi_info *info, const struct rail_params *params,
                    bool named)
 {
     int rank = named ? RANK_HARDWARE : ofi_info_rank(info);
-    bool loopback = params->interface_name && strcmp(params->interface_name, "lo") == 0;
+    bool loopback =
+        params->interface_address
+            ? is_loopback(params->interface_address)
+            : params->interface_name && strcmp(params->interface_name, "lo") == 0;
     if (!ofi_info_is_usable(info) || (is_shm(info) && !params->own_shm_allowed))
         return 0;
     /* hardware without IP addresses does not serve the loopback interface */

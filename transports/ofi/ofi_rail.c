@@ -279,7 +279,7 @@ static tryst_status fabric_start(struct ofi_rail *rail, const struct rail_params
         }
     }
     if (status != TRYST_OK)
-        fabric_rail_log(&rail->fabric, TRYST_LOG_WARN, "cannot open: %s", text);
+        fabric_rail_refuse(&rail->fabric, params, text);
     return status;
 }
 

@@ -8,6 +8,8 @@
 #include "ucx_config.h"
 
 #include <dirent.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +76,22 @@ static const struct setting settings_copied[] = {
 static const struct setting settings_direct[] = {
     {"RNDV_THRESH", "8000"}, {"RNDV_SCHEME", "get_zcopy"}, {NULL, NULL}};
 
-enum { TLS_BYTES = 512 }; /* longest list of transports */
+enum {
+    TLS_BYTES = 512,    /* longest list of transports */
+    DEVICES_BYTES = 512 /* longest list of devices */
+};
+
+/* Read the first line of a file, without its end; false: it cannot be read. */
+static bool line_read(const char *path, char *line_p, size_t bytes)
+{
+    FILE *file = fd_file_open(path, "re");
+    bool read = file && fgets(line_p, (int)bytes, file);
+    if (file)
+        (void)fclose(file);
+    if (read)
+        line_p[strcspn(line_p, "\n")] = '\0';
+    return read;
+}
 
 /* Get the first RDMA device that sysfs lists in `path`; false where there is none. */
 static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
@@ -98,38 +115,114 @@ static bool rdma_device_find(const char *interface_name, char *device_p, size_t 
     char path[128], device[72];
     char text[16] = "";
     unsigned long port;
-    FILE *file;
     (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/device/infiniband",
                    interface_name);
     if (!rdma_device_first(path, device, sizeof device))
         return false;
     (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/dev_port", interface_name);
-    file = fd_file_open(path, "re");
-    if (file) {
-        if (!fgets(text, sizeof text, file))
-            text[0] = '\0';
-        (void)fclose(file);
-    }
+    if (!line_read(path, text, sizeof text))
+        text[0] = '\0';
     port = strtoul(text, NULL, 10); /* nothing readable: the first port */
     (void)snprintf(device_p, bytes, "%s:%lu", device, port + 1);
     return true;
 }
 
-bool ucx_rdma_present(const char *interface_name)
+/* True if a network interface of this RDMA device is up. */
+static bool rdma_device_has_interface(const char *device)
 {
-    char device[96];
-    return interface_name
-               ? rdma_device_find(interface_name, device, sizeof device)
-               : rdma_device_first("/sys/class/infiniband", device, sizeof device);
+    char path[160], state[16];
+    bool up = false;
+    (void)snprintf(path, sizeof path, "/sys/class/infiniband/%.64s/device/net", device);
+    DIR *dir = fd_folder_open(path);
+    for (struct dirent *entry; dir && !up && (entry = readdir(dir)) != NULL;) {
+        (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/operstate",
+                       entry->d_name);
+        up = entry->d_name[0] != '.' && line_read(path, state, sizeof state) &&
+             strcmp(state, "up") == 0;
+    }
+    if (dir)
+        (void)closedir(dir);
+    return up;
 }
 
-static ucs_status_t devices_set(ucp_config_t *config, const char *interface_name)
+/* Append the InfiniBand devices without an interface that is up: they need no IP address,
+ * and no rail has them otherwise. An Ethernet device (RoCE) needs the address of its
+ * interface, and belongs to that interface's rail. */
+static void infiniband_append(char *list, size_t bytes)
 {
-    char device[96], list[144];
-    if (!rdma_device_find(interface_name, device, sizeof device))
-        return ucp_config_modify(config, "NET_DEVICES", interface_name);
-    (void)snprintf(list, sizeof list, "%s,%.32s", device, interface_name);
+    char path[160], layer[16];
+    struct dirent *entry;
+    DIR *dir = fd_folder_open("/sys/class/infiniband");
+    while (dir && (entry = readdir(dir)) != NULL) {
+        size_t used = strlen(list);
+        (void)snprintf(path, sizeof path,
+                       "/sys/class/infiniband/%.64s/ports/1/link_layer", entry->d_name);
+        if (entry->d_name[0] != '.' && line_read(path, layer, sizeof layer) &&
+            strcmp(layer, "InfiniBand") == 0 && !rdma_device_has_interface(entry->d_name))
+            (void)snprintf(list + used, bytes - used, ",%.64s:1", entry->d_name);
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
+/* List the devices of a rail: its interface, the RDMA device behind it, and on the
+ * host's first rail the InfiniBand devices that have no interface. */
+static void devices_list(const struct rail_params *params, char *list, size_t bytes)
+{
+    char device[96];
+    (void)snprintf(list, bytes, "%.32s", params->interface_name);
+    if (rdma_device_find(params->interface_name, device, sizeof device))
+        (void)snprintf(list, bytes, "%s,%.32s", device, params->interface_name);
+    if (params->first)
+        infiniband_append(list, bytes);
+}
+
+bool ucx_rdma_present(const struct rail_params *params)
+{
+    char list[DEVICES_BYTES], device[96];
+    if (!params->interface_name)
+        return rdma_device_first("/sys/class/infiniband", device, sizeof device);
+    devices_list(params, list, sizeof list);
+    return strchr(list, ',') != NULL;
+}
+
+static ucs_status_t devices_set(ucp_config_t *config, const struct rail_params *params)
+{
+    char list[DEVICES_BYTES];
+    devices_list(params, list, sizeof list);
     return ucp_config_modify(config, "NET_DEVICES", list);
+}
+
+static bool same_ip(const struct sockaddr *a, const struct sockaddr *b)
+{
+    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+    return a->sa_family == AF_INET
+               ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
+               : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
+}
+
+/* True if UCX's TCP takes the address of the rail: of an interface it takes the first one
+ * of the family. (Where a host's only global address is on the loopback interface, that
+ * would be 127.0.0.1, which each other host has, too.) */
+static bool takes_address(const struct rail_params *params, char *text)
+{
+    const struct sockaddr *wanted = params->interface_address;
+    struct ifaddrs *all = NULL, *item;
+    if (!wanted || getifaddrs(&all) != 0)
+        return true;
+    for (item = all; item; item = item->ifa_next)
+        if (item->ifa_addr && item->ifa_addr->sa_family == wanted->sa_family &&
+            strcmp(item->ifa_name, params->interface_name) == 0)
+            break;
+    bool takes = !item || same_ip(item->ifa_addr, wanted);
+    freeifaddrs(all);
+    if (!takes)
+        (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                       "UCX takes the first address of %s, which is not the one by which "
+                       "this host is reached",
+                       params->interface_name);
+    return takes;
 }
 
 /* Apply a setting; TCP's under both of its names. UCX 1.13 has "PUT_ENABLE", newer
@@ -245,7 +338,7 @@ static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_param
     }
     if (status == UCS_OK && params->interface_name) {
         *name_p = "NET_DEVICES";
-        status = devices_set(config, params->interface_name);
+        status = devices_set(config, params);
     }
     if (status == UCS_OK)
         status = sockets_apply(config, params, name_p);
@@ -262,6 +355,8 @@ tryst_status ucx_context_open(const struct rail_params *params, bool direct,
     };
     const char *step = "cannot read UCX's configuration";
     ucp_config_t *config = NULL;
+    if (!takes_address(params, text))
+        return TRYST_E_UNSUPPORTED;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status == UCS_OK)
         status = settings_apply(config, params, direct, &step);

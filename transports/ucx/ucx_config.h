@@ -8,7 +8,7 @@
 
 tryst_status ucx_context_open(const struct rail_params *params, bool direct,
                               ucp_context_h *context_p, char *text);
-/** True if an RDMA device is behind this interface (NULL: anywhere). */
-bool ucx_rdma_present(const char *interface_name);
+/** True if the rail has an RDMA device. */
+bool ucx_rdma_present(const struct rail_params *params);
 
 #endif

@@ -111,7 +111,7 @@ static struct ucx_rail *rail_new(const struct rail_params *params)
     rail->fabric.connect = (struct fabric_connect){UCX_CONNECT_MAGIC, UCX_WIRE_VERSION,
                                                    FABRIC_CONNECT_ADDRESS};
     rail->fabric.connect_bytes = sizeof(struct ucx_connect);
-    rail->direct = ucx_rdma_present(params->interface_name);
+    rail->direct = ucx_rdma_present(params);
     list_init(&rail->landings);
     list_init(&rail->orphans);
     ucx_log_open(rail);
@@ -126,10 +126,11 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     tryst_status status;
 
     if (!rail->fabric.host->descriptors_left(RAIL_DESCRIPTORS)) {
-        fabric_rail_log(&rail->fabric, TRYST_LOG_WARN,
-                        "cannot open: fewer than %d descriptors are left, and UCX aborts "
-                        "the process without; raise the limit (ulimit -n)",
-                        RAIL_DESCRIPTORS);
+        (void)snprintf(text, sizeof text,
+                       "fewer than %d descriptors are left, and UCX aborts the process "
+                       "without; raise the limit (ulimit -n)",
+                       RAIL_DESCRIPTORS);
+        fabric_rail_refuse(&rail->fabric, params, text);
         return TRYST_E_SYSTEM;
     }
     signal_guard_begin(&guard); /* UCX loads its own modules and starts a thread */
@@ -150,7 +151,7 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
         status = ucs_status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
     }
     if (status != TRYST_OK)
-        fabric_rail_log(&rail->fabric, TRYST_LOG_WARN, "cannot open: %s", text);
+        fabric_rail_refuse(&rail->fabric, params, text);
     return status;
 }
 

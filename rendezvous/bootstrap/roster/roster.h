@@ -2,7 +2,7 @@
 /** @file roster.h
  *  The roster: what every rank announced about itself, read-only (roster.c).
  *
- *  Idea: with thousands of ranks each keeps some 180 bytes a rank. What the ranks of a
+ *  Idea: with thousands of ranks each keeps some 200 bytes a rank. What the ranks of a
  *  host have in common is kept once, and prefixes at their length.
  */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_ROSTER_ROSTER_H

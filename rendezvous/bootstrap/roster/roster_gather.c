@@ -177,8 +177,8 @@ static void entries_clean(struct announced *roster)
         string_clean(entry->host.host_name, sizeof entry->host.host_name);
         if (entry->agreed_count > ROSTER_DIGESTS_MAX)
             entry->agreed_count = ROSTER_DIGESTS_MAX;
-        if (entry->host.rails_count > 8)
-            entry->host.rails_count = 8;
+        if (entry->host.rails_count > HOST_RAILS_MAX)
+            entry->host.rails_count = HOST_RAILS_MAX;
     }
 }
 

@@ -303,8 +303,8 @@ static void link_call(struct conf_peer *peer)
     struct conf_ctx *ctx = peer->ctx;
     CONF_EQUAL(ctx,
                link_connect(&ctx->poller, &ctx->log,
-                            &ctx->shared->ranks[peer->rank].address, true, 5 * NS_PER_S,
-                            &peer_events, peer, &peer->link),
+                            &ctx->shared->ranks[peer->rank].address, NULL, true,
+                            5 * NS_PER_S, &peer_events, peer, &peer->link),
                TRYST_OK);
     peer->pidfd = pidfd_of(ctx, peer->link);
     link_fds_take(peer->link);

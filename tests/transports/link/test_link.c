@@ -273,7 +273,7 @@ static tryst_status connect_to(const struct link_address *to, bool via_unix,
                                struct end *end)
 {
     memset(end, 0, sizeof *end);
-    tryst_status status = link_connect(&poller, &quiet, to, via_unix, 3 * NS_PER_S,
+    tryst_status status = link_connect(&poller, &quiet, to, NULL, via_unix, 3 * NS_PER_S,
                                        &events, end, &end->link);
     if (status == TRYST_OK && !strangers)
         link_fds_take(end->link);
@@ -517,7 +517,7 @@ static void child_run(bool via_unix, int go)
     random_seed(&sizes, 11);
     memset(&near, 0, sizeof near);
     if (poller_open(&own) != TRYST_OK ||
-        link_connect(&own, &quiet, &address, via_unix, 3 * NS_PER_S, &events, &near,
+        link_connect(&own, &quiet, &address, NULL, via_unix, 3 * NS_PER_S, &events, &near,
                      &near.link) != TRYST_OK)
         _exit(1);
     if (!via_unix)

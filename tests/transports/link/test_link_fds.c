@@ -158,8 +158,8 @@ static void raw_send(int to, uint8_t flags, const int *fds, unsigned count)
 
 static void near_connect(void)
 {
-    assert_int_equal(link_connect(&poller, &quiet, &address, true, NS_PER_S, &events,
-                                  &near, &near.link),
+    assert_int_equal(link_connect(&poller, &quiet, &address, NULL, true, NS_PER_S,
+                                  &events, &near, &near.link),
                      TRYST_OK);
 }
 
