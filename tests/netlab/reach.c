@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank that exchanges one tensor with each other rank, and prints the outcome of the
- * receives: lines "rank 0: TRYST_OK" or "rank 0: TRYST_E_UNREACHABLE text". lab_reach.sh
- * runs it on hosts that a firewall keeps apart. */
+ * receives: lines "rank 0: TRYST_OK" or "rank 0: TRYST_E_UNREACHABLE text", then "first S
+ * processor S": the seconds of the exchange, and of the processor until its end.
+ * lab_reach.sh runs it on hosts that a firewall keeps apart, lab_hosts.sh on hosts with
+ * the interfaces of real machines. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <tryst/tryst.h>
 
 enum { BYTES = 4096, RANKS_MAX = 8 };
@@ -58,6 +62,21 @@ static void exchange(tryst_group *group, tryst_step *step)
     }
 }
 
+static double monotonic_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double processor_s(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
 int main(void)
 {
     tryst_ctx *ctx;
@@ -70,7 +89,9 @@ int main(void)
         tryst_close(ctx);
         return 1;
     }
+    double begin_s = monotonic_s();
     exchange(group, step);
+    printf("first %.3f processor %.3f\n", monotonic_s() - begin_s, processor_s());
     tryst_step_close(step, NULL);
     tryst_group_close(group);
     tryst_close(ctx);
