@@ -33,7 +33,7 @@ static_assert(CONFIG_TRANSPORT_UCX == 1 + TRANSPORT_UCX, "the enums run in paral
 static_assert(CONFIG_TRANSPORT_OFI == 1 + TRANSPORT_OFI, "the enums run in parallel");
 
 static_assert(sizeof(struct link_address) == 32, "it travels");
-static_assert(sizeof(struct host_identity) == 536, "it travels");
+static_assert(sizeof(struct host_identity) == 544, "it travels");
 
 const char *transport_kind_name(enum transport_kind kind)
 {
@@ -108,9 +108,7 @@ tryst_status identity_local(const struct config *config, uint32_t transports,
     identity.net_namespace = net_namespace_id(identity.process_id);
     identity.host_id = identity.host_id_set ? hash_bytes(host_id, strlen(host_id))
                                             : identity.net_namespace;
-    if (gethostname(identity.host_name, sizeof identity.host_name) != 0)
-        identity.host_name[0] = '\0';
-    identity.host_name[sizeof identity.host_name - 1] = '\0';
+    host_name_read("", identity.host_name);
     *identity_p = identity;
     return TRYST_OK;
 }
@@ -134,7 +132,7 @@ bool identity_same_network(const struct host_identity *a, const struct host_iden
 {
     if (network_is_known(a) && network_is_known(b))
         return a->net_namespace == b->net_namespace;
-    return strcmp(a->host_name, b->host_name) == 0;
+    return a->host_name[0] && strcmp(a->host_name, b->host_name) == 0;
 }
 
 bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b)
@@ -157,55 +155,70 @@ static bool kind_joins(enum transport_kind kind, const struct host_identity *a,
     }
 }
 
-static const char *host_text(const struct host_identity *identity)
+#define HOST_TEXT_BYTES 33
+
+/* Write a host's name, as far as it has place in a text. Names of one cluster differ at
+ * their begin or their end, so the middle of a long one is left out. */
+static const char *host_text(const struct host_identity *identity,
+                             char text[HOST_TEXT_BYTES])
 {
-    return identity->host_name[0] ? identity->host_name : "(host without a name)";
+    const char *name = identity->host_name;
+    size_t bytes = strlen(name), half = (HOST_TEXT_BYTES - 3) / 2;
+    if (bytes < HOST_TEXT_BYTES)
+        (void)snprintf(text, HOST_TEXT_BYTES, "%s",
+                       bytes ? name : "(host without a name)");
+    else
+        (void)snprintf(text, HOST_TEXT_BYTES, "%.*s..%s", (int)half, name,
+                       name + bytes - half);
+    return text;
 }
 
 static void missing_text(enum transport_kind kind, const struct host_identity *a,
                          const struct host_identity *b, char *text)
 {
     const struct host_identity *lacks = a->transports & (1u << kind) ? b : a;
+    char host[HOST_TEXT_BYTES];
     (void)snprintf(text, TRANSPORT_TEXT_MAX,
-                   "pid %d on %.32s lacks %s: build it in, or set TRYST_MODULE_PATH "
+                   "pid %d on %s lacks %s: build it in, or set TRYST_MODULE_PATH "
                    "(tryst-info shows the reason)",
-                   lacks->pid, host_text(lacks), transport_kind_name(kind));
+                   lacks->pid, host_text(lacks, host), transport_kind_name(kind));
 }
 
 static void forced_text(enum transport_kind kind, const struct host_identity *a,
                         const struct host_identity *b, char *text)
 {
     const char *name = transport_kind_name(kind);
+    char hosts[2][HOST_TEXT_BYTES];
     if (!(a->transports & b->transports & (1u << kind)))
         missing_text(kind, a, b, text);
     else if (kind == TRANSPORT_SELF)
-        (void)snprintf(
-            text, TRANSPORT_TEXT_MAX,
-            "TRYST_TRANSPORT=self joins ranks of one process only, these are %d on "
-            "%.24s and %d on %.24s: use auto",
-            a->pid, host_text(a), b->pid, host_text(b));
+        (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                       "TRYST_TRANSPORT=self is for one process only, not pid %d on %s "
+                       "and %d on %s: "
+                       "use auto",
+                       a->pid, host_text(a, hosts[0]), b->pid, host_text(b, hosts[1]));
     else if (!identity_same_host(a, b))
-        (void)snprintf(
-            text, TRANSPORT_TEXT_MAX,
-            "TRYST_TRANSPORT=%s needs one host, these are %.32s and %.32s: use "
-            "auto, ucx or ofi",
-            name, host_text(a), host_text(b));
+        (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                       "TRYST_TRANSPORT=%s needs one host, these are %s and %s: use "
+                       "auto, ucx or ofi",
+                       name, host_text(a, hosts[0]), host_text(b, hosts[1]));
     else
         (void)snprintf(text, TRANSPORT_TEXT_MAX,
                        "TRYST_TRANSPORT=%s needs one user and one network namespace on "
-                       "%.32s: share it, or use auto or ucx",
-                       name, host_text(a));
+                       "%s: share it, or use auto or ucx",
+                       name, host_text(a, hosts[0]));
 }
 
 static void nothing_text(const struct host_identity *a, const struct host_identity *b,
                          char *text)
 {
     const struct host_identity *lacks = a->transports & (1u << TRANSPORT_UCX) ? b : a;
+    char host[HOST_TEXT_BYTES];
     (void)snprintf(text, TRANSPORT_TEXT_MAX,
-                   "cannot use shm (%s), and pid %d on %.32s lacks the ucx module: build "
+                   "cannot use shm (%s), and pid %d on %s lacks the ucx module: build "
                    "it or set TRYST_MODULE_PATH",
                    identity_same_host(a, b) ? "other user or namespace" : "other host",
-                   lacks->pid, host_text(lacks));
+                   lacks->pid, host_text(lacks, host));
 }
 
 int select_candidates(const struct host_identity *a, const struct host_identity *b,

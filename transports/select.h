@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/os/host_name.h"
 #include "transports/link/link.h"
 #include "transports/transport.h"
 
@@ -60,7 +61,7 @@ struct host_identity {
     uint32_t rails_count;
     struct rail_address rails[HOST_RAILS_MAX]; /**< the best first */
     struct link_address link;
-    char host_name[64];
+    char host_name[HOST_NAME_BYTES];
 };
 
 /** Fill in all but `link` and the rails. TRYST_OK or TRYST_E_SYSTEM. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Identities and selection, as tables of decisions; each row is checked from both
  * ends. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -227,6 +228,52 @@ static void test_local(void **state)
     assert_true(a.net_namespace == red.net_namespace);
 }
 
+/* Linux allows host names of 64 characters. */
+static void test_longest_name(void **state)
+{
+    char name[65];
+    int status;
+    memset(name, 'h', 64);
+    name[64] = '\0';
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (unshare(CLONE_NEWUTS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0)
+            _exit(77);
+        if (sethostname(name, 64) != 0)
+            _exit(77);
+        struct host_identity own = local_get("", "auto");
+        _exit(strcmp(own.host_name, name) != 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        print_message("left out: no namespace of host names is permitted here\n");
+    else
+        assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Where /proc does not show the network namespace, the names decide: whole ones, and a
+ * host without a name is no other host. */
+static void test_names_without_proc(void **state)
+{
+    struct host_identity a = {.process_id = 1, .host_id = 1, .net_namespace = 1};
+    struct host_identity b = {.process_id = 2, .host_id = 2, .net_namespace = 2};
+    char kinds[64], says[TRANSPORT_TEXT_MAX];
+    assert_false(identity_same_network(&a, &b));
+    memset(a.host_name, 'h', 64);
+    memset(b.host_name, 'h', 64);
+    assert_true(identity_same_network(&a, &b));
+    a.host_name[63] = '1';
+    b.host_name[63] = '2';
+    assert_false(identity_same_network(&a, &b));
+    a.forced = b.forced = 1 + TRANSPORT_SHM;
+    a.transports = b.transports = USUAL;
+    candidates_text(&a, &b, says, kinds);
+    if (!strstr(says, "h1 and ") || !strstr(says, "h2:"))
+        fail_msg("the names in \"%s\" are equal", says);
+}
+
 /* A child is another process on the same host, and so is its sibling. */
 static void test_forked(void **state)
 {
@@ -266,9 +313,14 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_candidates),      cmocka_unit_test(test_texts_fit),
-        cmocka_unit_test(test_both_ends_agree), cmocka_unit_test(test_pair_numbers),
-        cmocka_unit_test(test_local),           cmocka_unit_test(test_forked),
+        cmocka_unit_test(test_candidates),
+        cmocka_unit_test(test_texts_fit),
+        cmocka_unit_test(test_both_ends_agree),
+        cmocka_unit_test(test_pair_numbers),
+        cmocka_unit_test(test_local),
+        cmocka_unit_test(test_longest_name),
+        cmocka_unit_test(test_names_without_proc),
+        cmocka_unit_test(test_forked),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("select", tests, NULL, NULL);
