@@ -475,6 +475,20 @@ static tryst_status own_plan_copy(const struct opening *opening,
                          "cannot plan collectives: the plan has no all-reduce");
 }
 
+static void plan_log(const struct opening *opening, enum what what)
+{
+    static const char *const names[] = {[EQUAL] = "equal links between all ranks",
+                                        [MACHINES] = "the machines and NICs of the ranks",
+                                        [TOPOLOGY] = "TRYST_TOPOLOGY"};
+    const struct compiled_plan *plan = opening->compiled;
+    char bound[64] = "rates are not known";
+    if (plan->bound_bytes_per_s && !(plan->flags & COMPILED_RATES_ASSUMED))
+        snprintf(bound, sizeof bound, "an all-reduce moves at most %.3g GB/s",
+                 (double)plan->bound_bytes_per_s / 1e9);
+    LOG_INFO(opening->params->log, "collectives are planned for %s: %u trees, %s",
+             names[what], plan->trees_count, bound);
+}
+
 tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct bootstrap_params *params,
                              const struct roster *roster, const struct config *config,
@@ -490,6 +504,8 @@ tryst_status group_plan_open(struct bootstrap *bootstrap,
         status = plan_spread(&opening);
     if (status == TRYST_OK)
         status = own_plan_copy(&opening, plan_p);
+    if (status == TRYST_OK)
+        plan_log(&opening, (enum what)zero.what);
     compiled_plan_close(opening.compiled);
     mem_free(opening.bytes);
     graph_close(opening.graph);

@@ -474,8 +474,9 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
                                     rail_index(peer->rdv, ep->rail),
                                     ep->rail->window_bytes, ep->rail->bytes_per_s);
     mechanism_set(peer, text, strlen(text));
-    LOG_DEBUG(peer->rdv->log, "reached rank %d over %s: %s", peer->rank,
-              candidate_text(peer, path), peer->endpoint.mechanism);
+    LOG_INFO(peer->rdv->log, "reached rank %d on %s over %s: %s", peer->rank,
+             roster_host_name(&peer->rdv->group->roster, peer->rank),
+             candidate_text(peer, path), peer->endpoint.mechanism);
     peer_show(peer);
     peer_flush_later(peer);
 }

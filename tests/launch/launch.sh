@@ -123,6 +123,9 @@ torchrun)
     export -f four
     ranks_meet torchrun bash -c 'four "$@"' bash
     serves_at "127.0.0.1:$((MASTER_PORT + 1)) \\(MASTER_ADDR, MASTER_PORT\\+1\\)"
+    # level info has the transport to each rank, and what the collectives are planned for
+    grep -qE 'rank 1\] info: reached rank 2 on .* over shm: ' "$out" || fail "no line names the transport"
+    grep -q 'rank 1\] info: collectives are planned for ' "$out" || fail "no line names the plan"
     trains bash -c 'four "$@"' bash
     ;;
 tryst_run)
