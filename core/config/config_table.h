@@ -52,6 +52,10 @@
     X(INSECURE, "insecure", BOOL, "0", "", 0,                                            \
       "come together without a token: any process that reaches the port can join the "   \
       "job")                                                                             \
+    X(JOB, "job", STRING, "", "text", 0,                                                 \
+      "identity of the job, equal on all its ranks: rank 0 refuses ranks of another "    \
+      "one. empty: the launcher's (torchelastic's run id, the id of PMI or PMIx, "       \
+      "Slurm's job and step)")                                                           \
     X(BOOTSTRAP_TIMEOUT, "bootstrap_timeout", TIME, "60s", "1ms..24h", 0,                \
       "longest time for the ranks to come together")                                     \
     X(HOST_ID, "host_id", STRING, "", "text", 0,                                         \

@@ -219,6 +219,11 @@ TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *
  *  any launcher. If no launcher has all of its variables, one that has some of them is an
  *  error, which names the missing ones. RANK or WORLD_SIZE alone count for no launcher.
  *  The launcher that was found, and the reason, are one log line (info).
+ *
+ *  Ranks of two jobs refuse each other, also with one address and one token: the identity
+ *  of the job is TRYST_JOB, else the launcher's (TORCHELASTIC_RUN_ID, PMI_JOBID,
+ *  PMIX_NAMESPACE, Open MPI's job id, SLURM_JOB_ID and SLURM_STEP_ID). By hand, the first
+ *  of these that is set counts. It must be equal on all ranks, or set on none.
  * ------------------------------------------------------------------------------------ */
 
 /** The launcher of this process. */
@@ -324,7 +329,7 @@ typedef struct tryst_group_params {
  *           TRYST_E_BOOTSTRAP  tryst_last_error names the ranks that did not arrive
  *           TRYST_E_TOKEN      no token, or a peer did not prove it
  *           TRYST_E_GROUP      two ranks with one device prefix, a prefix that no key can
- *                              name, sizes that differ
+ *                              name, sizes that differ, two jobs
  *           TRYST_E_HANDSHAKE  versions or settings differ; tryst_last_error names
  *                              variable, values, ranks
  *           TRYST_E_CONFIG     the variables of a launcher are set in part;

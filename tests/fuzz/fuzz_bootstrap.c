@@ -97,9 +97,12 @@ static void peer_prove(struct play *play, struct peer *peer)
     struct bootstrap_wire_proof proof = {.rank = fuzz_byte(&play->input) % (RANKS + 1u),
                                          .size = RANKS,
                                          .pid = 1,
-                                         .host = "fuzz"};
-    proof.size += fuzz_byte(&play->input) % 16 == 15;
-    bootstrap_mac(&token, BOOTSTRAP_ROLE_CLIENT, &proof, 0, peer->hello.nonce,
+                                         .host = "fuzz",
+                                         .job = "fuzz's"};
+    uint8_t what = fuzz_byte(&play->input) % 16;
+    proof.size += what == 15;
+    proof.job[0] += what == 14;
+    bootstrap_mac(&token, BOOTSTRAP_ROLE_CLIENT, &proof, NULL, peer->hello.nonce,
                   peer->challenge.nonce, proof.mac);
     peer_send(peer, &proof, sizeof proof);
     turns(play, 2);
@@ -165,6 +168,7 @@ static void play_begin(struct play *play)
     const struct bootstrap_params params = {.rank = 0,
                                             .size = RANKS,
                                             .address = "fuzz:1",
+                                            .job = "fuzz's",
                                             .token = token_text,
                                             .token_bytes = sizeof token_text - 1,
                                             .timeout_ns = 10 * NS_PER_S,

@@ -272,6 +272,10 @@ tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns
     env->params.size = launch.size;
     env->local_rank = launch.local_rank;
     env->local_size = launch.local_size;
+    memcpy(env->job, launch.job, sizeof env->job);
+    env->params.job = env->job;
+    env->params.address_setting = launch.address_setting;
+    env->params.port_setting = launch.port_setting;
     env->params.address = env->address;
     env->params.bind_interface = env->net[0] ? env->net : NULL;
     if (env->params.rank == 0)

@@ -18,12 +18,13 @@ struct bootstrap_env {
     /** params.listen_fd belongs to this record until bootstrap_open takes it. */
     bool owns_listener;
     char address[BOOTSTRAP_ADDRESS_MAX];
+    char job[BOOTSTRAP_JOB_BYTES];
     char net[BOOTSTRAP_NET_MAX];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
 };
 
 /** Read rank, size, local_rank, local_size, bootstrap, bootstrap_fd, port, port_range,
- *  token, token_file, insecure, net and bootstrap_timeout, and the launchers' variables
+ *  token, token_file, insecure, job, net and bootstrap_timeout, and the launchers' variables
  *  (launch.h). Without any of them the job is this process alone. One line (info) names
  *  the launcher and the variables that show it. Under PMIx rank 0 opens its listening
  *  socket here and publishes address and token, and the others wait for them, at most

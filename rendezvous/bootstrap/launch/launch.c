@@ -8,6 +8,7 @@
 
 #include "core/text/number.h"
 #include "core/text/text.h"
+#include "launch_job.h"
 #include "topology/net/port_range.h"
 
 #define RANKS_MAX (1 << 20) /* the limit of TRYST_SIZE */
@@ -169,6 +170,7 @@ static bool address_set(struct detecting *self)
         return false;
     }
     memcpy(launch->address, address, strlen(address) + 1);
+    launch->address_setting = launch->port_setting = BOOTSTRAP_SETTING;
     return true;
 }
 
@@ -214,8 +216,11 @@ static tryst_status torchrun_address(struct detecting *self)
         return err_set(self->err, TRYST_E_CONFIG, "MASTER_ADDR is too long");
     (void)snprintf(launch->address, sizeof launch->address, bare_v6 ? "[%s]:%d" : "%s:%d",
                    host, port);
+    bool chosen = setting_of(self, CONFIG_PORT) > 0;
+    launch->address_setting = "MASTER_ADDR, MASTER_PORT, TRYST_PORT";
+    launch->port_setting = chosen ? "TRYST_PORT" : "TRYST_PORT (now: MASTER_PORT+1)";
     WHY_ADD(launch, "; rank 0 serves at %s (MASTER_ADDR, %s)", launch->address,
-            setting_of(self, CONFIG_PORT) > 0 ? "TRYST_PORT" : "MASTER_PORT+1");
+            chosen ? "TRYST_PORT" : "MASTER_PORT+1");
     return TRYST_OK;
 }
 
@@ -232,6 +237,10 @@ static tryst_status address_find(struct detecting *self, const struct launcher_r
                      *config_str(self->config, CONFIG_TOKEN_FILE) ||
                      config_bool(self->config, CONFIG_INSECURE);
         launch->by_pmix = !*address || !token || launch->size < 0;
+        if (launch->by_pmix && !*address) {
+            launch->address_setting = "TRYST_NET";
+            launch->port_setting = "TRYST_PORT";
+        }
         if (launch->by_pmix)
             WHY_ADD(launch, "; PMIx has the address of rank 0");
     }
@@ -420,8 +429,13 @@ tryst_status launch_detect(const struct config *config, char *(*get)(const char 
         .get = get,
         .err = err,
         .launch = {.rank = -1, .size = -1, .local_rank = -1, .local_size = -1}};
+    struct launch *launch = &self.launch;
     tryst_status status = detect(&self);
-    if (status == TRYST_OK)
-        *launch_p = self.launch;
+    if (status != TRYST_OK)
+        return status;
+    launch_job_find(config, get, launch->launcher, launch->job);
+    if (launch->size != 1 && *launch->job)
+        WHY_ADD(launch, "; job %s", launch->job);
+    *launch_p = *launch;
     return status;
 }

@@ -36,6 +36,11 @@ struct launch {
     bool by_pmix;               /**< PMIx is to supply address and token */
     /** Address of rank 0; "" for a process alone. */
     char address[BOOTSTRAP_ADDRESS_MAX];
+    /** The settings that give that address, and its port, for messages. */
+    const char *address_setting, *port_setting;
+    /** The job's identity, as the variables that give it: "SLURM_JOB_ID=7,
+     *  SLURM_STEP_ID=0". "": none. */
+    char job[BOOTSTRAP_JOB_BYTES];
     /** The deciding variables, and the launchers passed over. */
     char why[LAUNCH_WHY_BYTES];
 };

@@ -27,6 +27,7 @@ struct bootstrap {
     struct bootstrap_client client;
     struct server *server; /* rank 0 only */
     char address[BOOTSTRAP_ADDRESS_MAX];
+    char job[BOOTSTRAP_JOB_BYTES];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
 };
 
@@ -65,6 +66,12 @@ static void params_copy(struct bootstrap *bootstrap,
                         const struct bootstrap_params *params)
 {
     bootstrap->params = *params;
+    if (!params->address_setting)
+        bootstrap->params.address_setting = BOOTSTRAP_SETTING;
+    if (!params->port_setting)
+        bootstrap->params.port_setting = BOOTSTRAP_SETTING;
+    snprintf(bootstrap->job, sizeof bootstrap->job, "%s", params->job ? params->job : "");
+    bootstrap->params.job = bootstrap->job;
     if (params->timeout_ns == 0)
         bootstrap->params.timeout_ns = TIMEOUT_DEFAULT_NS;
     if (params->timeout_ns > BOOTSTRAP_WIRE_TIMEOUT_MAX_NS)
@@ -78,13 +85,10 @@ static void params_copy(struct bootstrap *bootstrap,
     bootstrap->client.fd = -1;
 }
 
-/* Time for which a port in use is retried. The previous job may be closing it, or the
- * kernel may have given it to an outgoing connection. */
-#define LISTEN_TRIES_NS (2 * NS_PER_S)
-
 /* Get rank 0's listeners: the given descriptor if that is a listening socket with the
  * port of the address, else new sockets. */
-static tryst_status listeners_get(const struct bootstrap_params *params, struct err *err,
+static tryst_status listeners_get(const struct bootstrap_params *params,
+                                  const struct bootstrap_wait *wait, struct err *err,
                                   struct bootstrap_listeners *listeners_p)
 {
     if (params->listen_fd >= 0 &&
@@ -93,10 +97,7 @@ static tryst_status listeners_get(const struct bootstrap_params *params, struct 
             (struct bootstrap_listeners){.fds = {fd_move(params->listen_fd)}, .count = 1};
         return TRYST_OK;
     }
-    uint64_t tries_ns = params->timeout_ns / 4;
-    tries_ns = tries_ns < LISTEN_TRIES_NS ? tries_ns : LISTEN_TRIES_NS;
-    return bootstrap_listen(params->address, params->bind_interface,
-                            clock_monotonic_ns() + tries_ns, err, listeners_p);
+    return bootstrap_listen(params, wait, err, listeners_p);
 }
 
 /* Close the given descriptor if it is a listener for the address: the bootstrap owns such
@@ -108,11 +109,12 @@ static void listener_drop(const struct bootstrap_params *params)
         close(params->listen_fd);
 }
 
-static tryst_status serve(struct bootstrap *bootstrap, struct err *err)
+static tryst_status serve(struct bootstrap *bootstrap, const struct bootstrap_wait *wait,
+                          struct err *err)
 {
     struct bootstrap_listeners listeners;
     int pair[2];
-    tryst_status status = listeners_get(&bootstrap->params, err, &listeners);
+    tryst_status status = listeners_get(&bootstrap->params, wait, err, &listeners);
     if (status != TRYST_OK)
         return status;
     if (fd_socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, pair) != 0) {
@@ -140,7 +142,7 @@ static tryst_status connect_all(struct bootstrap *bootstrap,
         return status;
     }
     if (bootstrap->params.rank == 0)
-        return serve(bootstrap, err);
+        return serve(bootstrap, wait, err);
     return bootstrap_client_open(&bootstrap->client, &bootstrap->params, wait, err);
 }
 

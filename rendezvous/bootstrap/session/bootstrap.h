@@ -14,14 +14,15 @@
  *
  * A client (what each rank goes through inside bootstrap_open):
  *
- *     connect ──refused, dropped──▶ wait a little ──▶ connect        until the deadline
+ *     resolve, connect ──failed, dropped──▶ wait a little ──▶ again  until the deadline
  *        │ HELLO{version, nonce}
  *        ▼
  *     greeted ◀── CHALLENGE{version, nonce}           versions differ ──▶ HANDSHAKE error
- *        │ PROOF{rank, size, pid, host, MAC as client}
+ *        │ PROOF{rank, size, pid, host, job, MAC as client}
  *        ▼
- *     proving ◀── VERDICT{code, MAC as server}      denied, wrong MAC ──▶ TOKEN error
- *        │ ok                                                  again ──▶ wait, connect
+ *     proving ◀── VERDICT{code, MAC as server, job} denied, wrong MAC ──▶ TOKEN error
+ *        │ ok                                       another job ──▶ GROUP error
+ *        │                                                     again ──▶ wait, connect
  *        ▼
  *      member ── request ──▶ reply, one at a time; any reply may be FAILED{status, text}
  *        │ BYE                                  (other size, rank taken twice: GROUP);
@@ -46,6 +47,8 @@
 #define BOOTSTRAP_TOKEN_MIN    16
 #define BOOTSTRAP_TOKEN_MAX    1024
 #define BOOTSTRAP_ADDRESS_MAX  320 /* "host:port" with its terminator */
+#define BOOTSTRAP_SETTING      "TRYST_BOOTSTRAP"
+#define BOOTSTRAP_JOB_BYTES    96 /* a job's identity with its terminator */
 #define BOOTSTRAP_NET_MAX      512
 #define BOOTSTRAP_KEY_MAX      63
 #define BOOTSTRAP_VALUE_MAX    4096
@@ -54,8 +57,15 @@
 struct bootstrap_params {
     int rank, size;      /**< at least 2: a single rank needs no bootstrap */
     const char *address; /**< address of rank 0: "host:port" or "[v6]:port" */
-    int listen_fd;       /**< rank 0: a listening socket for `address`, else -1 */
-    const void *token;   /**< the job's secret; may be NULL only with `insecure` */
+    /** Settings that give the address and its port, for messages; NULL:
+     *  "TRYST_BOOTSTRAP". */
+    const char *address_setting, *port_setting;
+    /** Identity of the job: rank 0 refuses the ranks of every other job. NULL or "": none
+     *  is known, which is an identity too. Longer ones than BOOTSTRAP_JOB_BYTES are
+     *  cut. */
+    const char *job;
+    int listen_fd;     /**< rank 0: a listening socket for `address`, else -1 */
+    const void *token; /**< the job's secret; may be NULL only with `insecure` */
     size_t token_bytes;
     bool insecure; /**< no token: every process that reaches the port may join */
     /** Rank 0: the interface to listen on, in TRYST_NET's syntax. NULL: `address`
@@ -79,7 +89,8 @@ struct bootstrap;
  *  TRYST_OK             all ranks share a session cookie
  *  TRYST_E_BOOTSTRAP    ranks did not arrive or died (named), or rank 0 was not reached
  *  TRYST_E_TOKEN        no token, or not the same one at both ends
- *  TRYST_E_GROUP        sizes differ, or two processes claim one rank: both are named
+ *  TRYST_E_GROUP        sizes differ, or two processes claim one rank: both are named;
+ *                       or rank 0 belongs to another job: both identities are named
  *  TRYST_E_HANDSHAKE    another protocol version at the other end
  *  TRYST_E_CANCELED     `cancel` was set
  *  TRYST_E_CONFIG, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_INVALID */

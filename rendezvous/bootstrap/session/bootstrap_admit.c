@@ -6,6 +6,7 @@
  * (another size, a rank that is taken) is the job's failure and is reported to all.
  * Invariant: an unproved connection costs its slot and, once, one HMAC. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "bootstrap_admit.h"
 #include "bootstrap_serve.h"
 #include "bootstrap_server.h"
+#include "bootstrap_text.h"
 #include "core/os/random.h"
 #include "core/text/text.h"
 
@@ -58,7 +60,7 @@ static bool proof_holds(const struct server *server, const struct conn *conn,
                         const struct bootstrap_wire_proof *proof)
 {
     uint8_t mac[BOOTSTRAP_MAC_BYTES];
-    bootstrap_mac(&server->token, BOOTSTRAP_ROLE_CLIENT, proof, 0, conn->client_nonce,
+    bootstrap_mac(&server->token, BOOTSTRAP_ROLE_CLIENT, proof, NULL, conn->client_nonce,
                   conn->server_nonce, mac);
     return bootstrap_mac_equal(mac, proof->mac);
 }
@@ -67,11 +69,15 @@ static void verdict_write(struct server *server, struct conn *conn,
                           const struct bootstrap_wire_proof *proof,
                           enum bootstrap_verdict code, enum conn_state after)
 {
+    static const char no_job[BOOTSTRAP_JOB_BYTES];
     struct bootstrap_wire_verdict verdict = {.code = code};
+    const char *job = code == BOOTSTRAP_VERDICT_DENIED ? no_job : server->job;
+    memcpy(verdict.job, job, sizeof verdict.job);
     if (code != BOOTSTRAP_VERDICT_DENIED)
-        bootstrap_mac(&server->token, BOOTSTRAP_ROLE_SERVER, proof, code,
+        bootstrap_mac(&server->token, BOOTSTRAP_ROLE_SERVER, proof, &verdict,
                       conn->client_nonce, conn->server_nonce, verdict.mac);
-    conn_write(server, conn, &verdict, sizeof verdict, NULL, 0, after);
+    conn_write(server, conn, &verdict, offsetof(struct bootstrap_wire_verdict, job), job,
+               sizeof verdict.job, after);
 }
 
 static void host_copy(char host_p[BOOTSTRAP_HOST_BYTES], const char *host)
@@ -135,12 +141,33 @@ static bool comes_again(const struct server *server,
            server->members[proof->rank].left;
 }
 
+/* True if the rank belongs to another job; this session goes on. */
+static bool is_of_another_job(struct server *server, const struct conn *conn,
+                              const struct bootstrap_wire_proof *proof)
+{
+    char host[BOOTSTRAP_HOST_BYTES], why[352], theirs[BOOTSTRAP_JOB_TEXT_BYTES],
+        mine[BOOTSTRAP_JOB_TEXT_BYTES];
+    if (strcmp(proof->job, server->job) == 0)
+        return false;
+    host_copy(host, proof->host);
+    snprintf(why, sizeof why,
+             "is rank %u (pid %u on %s) of another job: %.96s there, %.96s here",
+             proof->rank, proof->pid, host, job_text(proof->job, theirs),
+             job_text(server->job, mine));
+    refused_note(server, conn, why);
+    return true;
+}
+
 void admit_proof(struct server *server, struct conn *conn)
 {
     struct bootstrap_wire_proof proof;
     if (!bootstrap_proof_decode(conn->in, &proof) || !proof_holds(server, conn, &proof)) {
         refused_note(server, conn, "did not prove the token");
         verdict_write(server, conn, &proof, BOOTSTRAP_VERDICT_DENIED, CONN_LINGER);
+        return;
+    }
+    if (is_of_another_job(server, conn, &proof)) {
+        verdict_write(server, conn, &proof, BOOTSTRAP_VERDICT_JOB, CONN_LINGER);
         return;
     }
     if (comes_again(server, &proof) && server->failure.status == TRYST_OK) {
@@ -155,8 +182,8 @@ void admit_proof(struct server *server, struct conn *conn)
 
 void admit_own(struct server *server, struct conn *conn)
 {
-    char host[BOOTSTRAP_HOST_BYTES] = "?";
-    gethostname(host, sizeof host - 1);
+    char host[BOOTSTRAP_HOST_BYTES];
+    host_name_read("?", host);
     conn->state = CONN_HEADER;
     conn->proved = true;
     member_join(server, conn, 0, (uint32_t)getpid(), host);

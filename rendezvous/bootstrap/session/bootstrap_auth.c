@@ -15,7 +15,8 @@ tryst_status bootstrap_auth_init(struct err *err)
 }
 
 void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role,
-                   const struct bootstrap_wire_proof *proof, uint32_t code,
+                   const struct bootstrap_wire_proof *proof,
+                   const struct bootstrap_wire_verdict *verdict,
                    const uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES],
                    const uint8_t server_nonce[BOOTSTRAP_NONCE_BYTES],
                    uint8_t mac_p[BOOTSTRAP_MAC_BYTES])
@@ -29,9 +30,12 @@ void bootstrap_mac(const struct bootstrap_token *token, enum bootstrap_role role
         .rank = proof->rank,
         .size = proof->size,
         .pid = proof->pid,
-        .code = code,
+        .code = verdict ? verdict->code : 0,
     };
     memcpy(transcript.host, proof->host, sizeof transcript.host);
+    memcpy(transcript.job, proof->job, sizeof transcript.job);
+    if (verdict)
+        memcpy(transcript.server_job, verdict->job, sizeof transcript.server_job);
     memcpy(transcript.client_nonce, client_nonce, BOOTSTRAP_NONCE_BYTES);
     memcpy(transcript.server_nonce, server_nonce, BOOTSTRAP_NONCE_BYTES);
     crypto_auth_hmacsha256_init(&state, token->bytes ? token->data : none, token->bytes);

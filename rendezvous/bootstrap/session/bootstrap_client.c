@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bootstrap_name.h"
 #include "bootstrap_text.h"
 #include "core/os/random.h"
 #include "core/text/text.h"
@@ -19,6 +20,9 @@
 /* Time of one attempt, from connect to verdict; the server keeps an unproved connection
  * as long. */
 #define ATTEMPT_NS (5 * NS_PER_S)
+/* Time to connect: the kernel sends a second SYN after one second. An address that drops
+ * packets, as one that the name had before, delays the next attempt no longer. */
+#define CONNECT_NS (2 * NS_PER_S)
 /* The server ends a request at this rank's deadline and names the missing ranks; the
  * answer may take this much longer to arrive. */
 #define ANSWER_SLACK_NS (2 * NS_PER_S)
@@ -70,14 +74,22 @@ struct attempt {
     const struct bootstrap_params *params;
     const struct bootstrap_wait *wait;
     struct err *err;
+    struct bootstrap_name name;
+    const struct addrinfo *to; /* the address being tried; NULL: none, or numeric */
     uint64_t until_ns;
-    char last[160]; /* reason why the last attempt failed */
+    char last[192]; /* reason why the last attempt failed */
 };
 
 /* Keep the reason and return TRYST_AGAIN: another attempt follows. */
 static tryst_status attempt_again(struct attempt *attempt, const char *why)
 {
-    snprintf(attempt->last, sizeof attempt->last, "%s", why);
+    char to[BOOTSTRAP_PEER_TEXT_BYTES] = "";
+    struct sockaddr_storage at = {0};
+    if (attempt->to) {
+        memcpy(&at, attempt->to->ai_addr, attempt->to->ai_addrlen);
+        bootstrap_peer_text(&at, to);
+    }
+    snprintf(attempt->last, sizeof attempt->last, "%s%s%s", to, *to ? ": " : "", why);
     return TRYST_AGAIN;
 }
 
@@ -87,9 +99,8 @@ static tryst_status challenge_check(struct attempt *attempt, const void *data,
     const char *address = attempt->params->address;
     if (!bootstrap_greeting_decode(data, challenge_p))
         return err_set(attempt->err, TRYST_E_HANDSHAKE,
-                       "the server at %s is not a Tryst bootstrap server; check "
-                       "TRYST_BOOTSTRAP",
-                       address);
+                       "the server at %s is not a Tryst bootstrap server; check %s",
+                       address, attempt->params->address_setting);
     if (challenge_p->version == BOOTSTRAP_WIRE_VERSION)
         return TRYST_OK;
     return err_set(attempt->err, TRYST_E_HANDSHAKE,
@@ -105,9 +116,8 @@ static void proof_fill(const struct bootstrap_params *params,
     *proof = (struct bootstrap_wire_proof){.rank = (uint32_t)params->rank,
                                            .size = (uint32_t)params->size,
                                            .pid = (uint32_t)getpid()};
-    if (gethostname(proof->host, sizeof proof->host) != 0)
-        snprintf(proof->host, sizeof proof->host, "?");
-    proof->host[sizeof proof->host - 1] = '\0';
+    host_name_read("?", proof->host);
+    memcpy(proof->job, params->job, strlen(params->job));
 }
 
 static tryst_status verdict_denied(struct attempt *attempt)
@@ -118,6 +128,18 @@ static tryst_status verdict_denied(struct attempt *attempt)
                    "TRYST_TOKEN or TRYST_TOKEN_FILE (or TRYST_INSECURE=1 to all)",
                    params->address,
                    params->token_bytes ? "the token" : "the missing token", params->rank);
+}
+
+static tryst_status verdict_of_another_job(struct attempt *attempt, const char *job)
+{
+    const struct bootstrap_params *params = attempt->params;
+    char theirs[BOOTSTRAP_JOB_TEXT_BYTES], mine[BOOTSTRAP_JOB_TEXT_BYTES];
+    return err_set(attempt->err, TRYST_E_GROUP,
+                   "rank 0 at %s belongs to another job: %s there, %s at this rank %d; "
+                   "give each job its own port in %s (TRYST_JOB sets the job's identity, "
+                   "equal on all its ranks)",
+                   params->address, job_text(job, theirs), job_text(params->job, mine),
+                   params->rank, params->port_setting);
 }
 
 static tryst_status verdict_check(struct attempt *attempt,
@@ -134,14 +156,16 @@ static tryst_status verdict_check(struct attempt *attempt,
                        "rank 0 at %s sent an invalid verdict", params->address);
     if (verdict.code == BOOTSTRAP_VERDICT_DENIED)
         return verdict_denied(attempt);
-    bootstrap_mac(&token, BOOTSTRAP_ROLE_SERVER, proof, verdict.code, client_nonce,
+    bootstrap_mac(&token, BOOTSTRAP_ROLE_SERVER, proof, &verdict, client_nonce,
                   server_nonce, mac);
     if (!bootstrap_mac_equal(mac, verdict.mac))
         return err_set(
             attempt->err, TRYST_E_TOKEN,
             "the server at %s does not have the job's token, so it is not rank 0 of "
-            "this job (check TRYST_BOOTSTRAP)",
-            params->address);
+            "this job (check %s)",
+            params->address, params->address_setting);
+    if (verdict.code == BOOTSTRAP_VERDICT_JOB)
+        return verdict_of_another_job(attempt, verdict.job);
     if (verdict.code == BOOTSTRAP_VERDICT_AGAIN)
         return attempt_again(attempt, "its last session is still closing");
     return TRYST_OK;
@@ -175,8 +199,8 @@ static tryst_status handshake(struct attempt *attempt, int fd)
         return status;
 
     proof_fill(attempt->params, &proof);
-    bootstrap_mac(&token, BOOTSTRAP_ROLE_CLIENT, &proof, 0, hello.nonce, challenge.nonce,
-                  proof.mac);
+    bootstrap_mac(&token, BOOTSTRAP_ROLE_CLIENT, &proof, NULL, hello.nonce,
+                  challenge.nonce, proof.mac);
     status = bytes_move(fd, &proof, sizeof proof, true, wait, until_ns);
     if (status == TRYST_OK)
         status = bytes_move(fd, verdict, sizeof verdict, false, wait, until_ns);
@@ -189,28 +213,74 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     return verdict_check(attempt, &proof, hello.nonce, challenge.nonce, verdict);
 }
 
-/* Make one attempt at each address of the name. */
-static tryst_status attempt_all(struct attempt *attempt, const struct addrinfo *found,
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Return the time for an attempt at the first of these addresses, so that each gets a
+ * share of what is left. */
+static uint64_t share_ns(const struct attempt *attempt, const struct addrinfo *found,
+                         uint64_t now_ns)
+{
+    uint64_t left_ns = attempt->wait->deadline_ns - now_ns, count = 0;
+    if (now_ns >= attempt->wait->deadline_ns)
+        return 0;
+    for (; found; found = found->ai_next)
+        count++;
+    return earlier(ATTEMPT_NS, left_ns / count);
+}
+
+static tryst_status attempt_one(struct attempt *attempt, const struct addrinfo *to,
                                 int *fd_p)
 {
-    tryst_status status = TRYST_AGAIN;
-    for (; found && status == TRYST_AGAIN; found = found->ai_next) {
-        int error = 0;
-        attempt->until_ns = clock_now_ns(attempt->wait->clock) + ATTEMPT_NS;
-        int fd = bootstrap_connect(attempt->wait, found, attempt->until_ns, &error);
-        if (fd < 0) {
-            if (error == ECANCELED)
-                return TRYST_E_CANCELED;
-            attempt_again(attempt, err_reason(error));
-            continue;
-        }
-        status = handshake(attempt, fd);
-        if (status == TRYST_OK)
-            *fd_p = fd;
-        else
-            close(fd);
-    }
+    int error = 0;
+    uint64_t now_ns = clock_now_ns(attempt->wait->clock);
+    uint64_t most_ns = share_ns(attempt, to, now_ns);
+    attempt->until_ns = now_ns + most_ns;
+    attempt->to = attempt->name.is_numeric ? NULL : to;
+    int fd = bootstrap_connect(attempt->wait, to, now_ns + earlier(most_ns, CONNECT_NS),
+                               &error);
+    if (fd < 0)
+        return error == ECANCELED ? TRYST_E_CANCELED
+                                  : attempt_again(attempt, err_reason(error));
+    tryst_status status = handshake(attempt, fd);
+    if (status == TRYST_OK)
+        *fd_p = fd;
+    else
+        close(fd);
     return status;
+}
+
+/* Resolve the name, and make one attempt at each of its addresses. */
+static tryst_status attempt_all(struct attempt *attempt, int *fd_p)
+{
+    uint64_t now_ns = clock_now_ns(attempt->wait->clock);
+    tryst_status status =
+        bootstrap_name_poll(&attempt->name, attempt->wait, now_ns + ATTEMPT_NS);
+    attempt->to = NULL;
+    if (status == TRYST_AGAIN)
+        return attempt_again(attempt, attempt->name.why);
+    if (status != TRYST_OK)
+        return status;
+    for (struct addrinfo *to = attempt->name.found; to; to = to->ai_next) {
+        status = attempt_one(attempt, to, fd_p);
+        if (status != TRYST_AGAIN ||
+            clock_now_ns(attempt->wait->clock) >= attempt->wait->deadline_ns)
+            return status;
+    }
+    return TRYST_AGAIN;
+}
+
+static void attempt_warn(const struct attempt *attempt, bool *warned)
+{
+    char why[ERR_TEXT_BYTES];
+    if (*warned || !bootstrap_wait_is_long(attempt->wait))
+        return;
+    *warned = true;
+    snprintf(why, sizeof why, "rank %d has not reached rank 0 at %s (%s)",
+             attempt->params->rank, attempt->params->address, attempt->last);
+    bootstrap_wait_warn(attempt->wait, attempt->params->log, why);
 }
 
 static tryst_status too_late(const struct attempt *attempt, struct err *err)
@@ -219,26 +289,28 @@ static tryst_status too_late(const struct attempt *attempt, struct err *err)
     return err_set(
         err, TRYST_E_BOOTSTRAP,
         "rank %d: rank 0 was not reached at %s within %s (%s); check that rank 0 runs, "
-        "TRYST_BOOTSTRAP and the firewall, or raise TRYST_BOOTSTRAP_TIMEOUT",
+        "%s and the firewall, or raise TRYST_BOOTSTRAP_TIMEOUT",
         attempt->params->rank, attempt->params->address,
-        seconds_text(attempt->params->timeout_ns, seconds), attempt->last);
+        seconds_text(attempt->params->timeout_ns, seconds), attempt->last,
+        attempt->params->address_setting);
 }
 
-static tryst_status attempts_make(struct attempt *attempt, const struct addrinfo *found,
-                                  int *fd_p)
+static tryst_status attempts_make(struct attempt *attempt, int *fd_p)
 {
     uint64_t pause_ns = RETRY_FIRST_NS;
+    bool warned = false;
     for (;;) {
-        tryst_status status = attempt_all(attempt, found, fd_p);
+        tryst_status status = attempt_all(attempt, fd_p);
         if (status != TRYST_AGAIN)
             return status;
         uint64_t now_ns = clock_now_ns(attempt->wait->clock);
         if (now_ns >= attempt->wait->deadline_ns)
             return too_late(attempt, attempt->err);
+        attempt_warn(attempt, &warned);
         status = bootstrap_wait_fd(attempt->wait, -1, 0, now_ns + pause_ns);
         if (status == TRYST_E_CANCELED)
             return status;
-        pause_ns = 2 * pause_ns < RETRY_MOST_NS ? 2 * pause_ns : RETRY_MOST_NS;
+        pause_ns = earlier(2 * pause_ns, RETRY_MOST_NS);
     }
 }
 
@@ -246,17 +318,15 @@ tryst_status bootstrap_client_open(struct bootstrap_client *client,
                                    const struct bootstrap_params *params,
                                    const struct bootstrap_wait *wait, struct err *err)
 {
-    struct bootstrap_address parts;
-    struct addrinfo *found = NULL;
     struct attempt attempt = {
         .params = params, .wait = wait, .err = err, .last = "no answer"};
-    tryst_status status = bootstrap_resolve(params->address, err, &parts, &found);
+    tryst_status status = bootstrap_name_open(params->address, err, &attempt.name);
     if (status != TRYST_OK)
         return status;
     *client = (struct bootstrap_client){.fd = -1};
     snprintf(client->server, sizeof client->server, "%s", params->address);
-    status = attempts_make(&attempt, found, &client->fd);
-    freeaddrinfo(found);
+    status = attempts_make(&attempt, &client->fd);
+    bootstrap_name_close(&attempt.name);
     if (status == TRYST_E_CANCELED)
         err_set(err, status, "the bootstrap of rank %d was cancelled", params->rank);
     return status;

@@ -8,9 +8,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bootstrap_name.h"
+#include "bootstrap_text.h"
 #include "core/os/fd.h"
 #include "core/os/random.h"
 #include "topology/net/netif.h"
@@ -20,8 +21,13 @@
 #define POLL_LIMIT_MS 20
 /* Connections that the kernel queues until they are accepted. */
 #define BACKLOG 1024
-/* Pause before a port in use is tried again. */
+/* Pause before rank 0 tries again to listen. */
 #define LISTEN_PAUSE_NS (20 * NS_PER_MS)
+/* Time for which a port in use is tried again. The previous job may be closing it, or the
+ * kernel may have given it to an outgoing connection. */
+#define LISTEN_BUSY_NS (2 * NS_PER_S)
+/* The longest wait of rank 0 for a name service before it checks its other limits. */
+#define LISTEN_NAME_NS (1 * NS_PER_S)
 
 static int wait_ms(const struct bootstrap_wait *wait, uint64_t left_ns)
 {
@@ -50,42 +56,25 @@ tryst_status bootstrap_wait_fd(const struct bootstrap_wait *wait, int fd, short 
     }
 }
 
-static tryst_status address_refuse(const char *text, const char *why, struct err *err)
+uint64_t bootstrap_warn_ns(const struct bootstrap_wait *wait)
 {
-    return err_set(
-        err, TRYST_E_CONFIG,
-        "TRYST_BOOTSTRAP='%.80s' %s; write host:port, for example 10.0.0.1:4711 or "
-        "[fd00::1]:4711",
-        text, why);
+    return wait->deadline_ns - wait->timeout_ns + BOOTSTRAP_WARN_NS;
 }
 
-static tryst_status address_parse(const char *text, struct err *err,
-                                  struct bootstrap_address *address_p)
+bool bootstrap_wait_is_long(const struct bootstrap_wait *wait)
 {
-    struct bootstrap_address address;
-    const char *host = text, *colon = strrchr(text, ':');
-    if (!colon)
-        return address_refuse(text, "has no port", err);
-    size_t host_bytes = (size_t)(colon - text);
-    if (host[0] == '[') {
-        if (host_bytes < 2 || colon[-1] != ']')
-            return address_refuse(text, "has a bracket that does not close", err);
-        host++;
-        host_bytes -= 2;
-    } else if (memchr(host, ':', host_bytes)) {
-        return address_refuse(text, "is an IPv6 address without brackets", err);
-    }
-    if (host_bytes == 0)
-        return address_refuse(text, "has no host", err);
-    if (host_bytes >= sizeof address.host)
-        return address_refuse(text, "is too long", err);
-    memcpy(address.host, host, host_bytes);
-    address.host[host_bytes] = '\0';
-    address.port = bootstrap_address_port(text);
-    if (!address.port)
-        return address_refuse(text, "has no port between 1 and 65535", err);
-    *address_p = address;
-    return TRYST_OK;
+    return clock_now_ns(wait->clock) >= bootstrap_warn_ns(wait);
+}
+
+void bootstrap_wait_warn(const struct bootstrap_wait *wait, const struct log *log,
+                         const char *why)
+{
+    char waited[SECONDS_TEXT_BYTES], all[SECONDS_TEXT_BYTES];
+    LOG_WARN(log,
+             "bootstrap: %s have passed: %s; the time-out is %s "
+             "(TRYST_BOOTSTRAP_TIMEOUT)",
+             seconds_text(BOOTSTRAP_WARN_NS, waited), why,
+             seconds_text(wait->timeout_ns, all));
 }
 
 uint16_t bootstrap_address_port(const char *address)
@@ -96,29 +85,6 @@ uint16_t bootstrap_address_port(const char *address)
         return 0;
     at++;
     return port_read(&at, &port) && !*at ? port : 0;
-}
-
-tryst_status bootstrap_resolve(const char *text, struct err *err,
-                               struct bootstrap_address *address_p,
-                               struct addrinfo **found_p)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    char port[8];
-    *address_p = (struct bootstrap_address){.port = 0};
-    tryst_status status = address_parse(text, err, address_p);
-    if (status != TRYST_OK)
-        return status;
-    snprintf(port, sizeof port, "%u", address_p->port);
-    unsigned held = fd_low_hold(); /* name services may keep a socket */
-    int code = getaddrinfo(address_p->host, port, &hints, found_p);
-    fd_low_release(held);
-    if (code == 0)
-        return TRYST_OK;
-    if (code == EAI_MEMORY)
-        return err_set(err, TRYST_E_NOMEM, "cannot resolve a name: out of memory");
-    return err_set(err, TRYST_E_CONFIG,
-                   "TRYST_BOOTSTRAP: cannot resolve the host '%s': %s", address_p->host,
-                   code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
 }
 
 static int connect_finish(const struct bootstrap_wait *wait, int fd, uint64_t until_ns)
@@ -194,17 +160,13 @@ static bool is_loopback(const struct sockaddr *address)
            netif_prefix_holds((const struct sockaddr *)&v6, 128, address);
 }
 
-static bool is_numeric(const char *host)
-{
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found;
-    if (getaddrinfo(host, NULL, &hints, &found) != 0)
-        return false;
-    freeaddrinfo(found);
-    return true;
-}
-
 /* State of one bootstrap_listen. */
 struct listening {
+    const struct bootstrap_params *params;
+    const struct bootstrap_wait *wait;
+    struct bootstrap_name name;
+    uint64_t busy_until_ns; /* a port in use is tried again until then; 0: not in use */
+    /* of the present try: */
     struct bootstrap_listeners listeners;
     bool outside; /* at least one listener is not on loopback */
     int error;    /* errno of the last address that failed */
@@ -234,89 +196,144 @@ static void port_put(struct sockaddr_storage *at, uint16_t port)
         ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
 }
 
-/* Listen at the first address of each family among the interfaces that TRYST_NET, or the
- * default, chooses. */
-static tryst_status chosen_add(struct listening *listening, const char *net,
-                               uint16_t port, struct err *err)
+/* Listen at the addresses of the interfaces that TRYST_NET, or the default, chooses: the
+ * ranks of other hosts may resolve the name to any of them. */
+static tryst_status chosen_add(struct listening *listening, struct err *err)
 {
     struct netif_list *selected = NULL;
-    bool done4 = false, done6 = false;
-    tryst_status status = netif_choose(net, err, &selected);
+    tryst_status status = netif_choose(listening->params->bind_interface, err, &selected);
     for (size_t i = 0; status == TRYST_OK && i < selected->count; i++) {
-        struct netif *item = &selected->items[i];
-        bool *done = item->family == AF_INET ? &done4 : &done6;
-        if (*done)
-            continue;
-        *done = true;
-        port_put(&item->address, port);
-        listening_add(listening, (struct sockaddr *)&item->address,
-                      netif_address_bytes((struct sockaddr *)&item->address));
+        struct sockaddr_storage *at = &selected->items[i].address;
+        port_put(at, listening->name.port);
+        listening_add(listening, (struct sockaddr *)at,
+                      netif_address_bytes((struct sockaddr *)at));
     }
     netif_list_close(selected);
     return status;
 }
 
-static tryst_status listening_refuse(const struct listening *listening,
-                                     const char *address, struct err *err)
+static tryst_status listening_refuse(const struct listening *listening, struct err *err)
 {
+    const struct bootstrap_params *params = listening->params;
     if (listening->error == EADDRINUSE)
         return err_set(
             err, TRYST_E_BOOTSTRAP,
             "rank 0 cannot serve at %s: the port is in use (another job?); choose "
-            "another one in TRYST_BOOTSTRAP",
-            address);
+            "another one in %s",
+            params->address, params->port_setting);
     if (listening->error == EADDRNOTAVAIL)
         return err_set(
             err, TRYST_E_BOOTSTRAP,
             "rank 0 cannot serve at %s: not an address of this machine; start "
             "rank 0 there, or name the interface to listen on in TRYST_NET if the "
             "address is forwarded to this machine",
-            address);
-    return err_set(err, TRYST_E_BOOTSTRAP, "rank 0 cannot serve at %s: %s", address,
-                   err_reason(listening->error));
+            params->address);
+    return err_set(err, TRYST_E_BOOTSTRAP, "rank 0 cannot serve at %s: %s",
+                   params->address, err_reason(listening->error));
 }
 
-static tryst_status listening_start(struct listening *listening, const char *address,
-                                    const char *net, struct err *err)
+static tryst_status listening_start(struct listening *listening, struct err *err)
 {
-    struct bootstrap_address parts;
-    struct addrinfo *found = NULL;
-    tryst_status status = bootstrap_resolve(address, err, &parts, &found);
-    if (status != TRYST_OK)
-        return status;
-    for (struct addrinfo *at = found; at; at = at->ai_next)
+    const struct bootstrap_name *name = &listening->name;
+    const char *net = listening->params->bind_interface;
+    tryst_status status = TRYST_OK;
+    for (struct addrinfo *at = name->found; at; at = at->ai_next)
         listening_add(listening, at->ai_addr, at->ai_addrlen);
-    freeaddrinfo(found);
     size_t count = listening->listeners.count;
-    bool named_loopback = count > 0 && !listening->outside && !is_numeric(parts.host) &&
-                          strcmp(parts.host, "localhost") != 0;
+    bool named_loopback = count > 0 && !listening->outside && !name->is_numeric &&
+                          strcmp(name->host, "localhost") != 0;
     bool forwarded = count == 0 && listening->error == EADDRNOTAVAIL && net && *net;
     if (named_loopback || forwarded)
-        status = chosen_add(listening, net, parts.port, err);
+        status = chosen_add(listening, err);
     if (named_loopback && !(net && *net))
         status = TRYST_OK; /* loopback alone suffices */
     if (status == TRYST_OK && listening->listeners.count == 0)
-        return listening_refuse(listening, address, err);
+        return listening_refuse(listening, err);
     return status;
 }
 
-tryst_status bootstrap_listen(const char *address, const char *net, uint64_t until_ns,
-                              struct err *err, struct bootstrap_listeners *listeners_p)
+/* Return the time until which a try that failed is repeated; 0: it is not. A name may get
+ * an address of this machine until the deadline. */
+static uint64_t listening_until_ns(struct listening *listening, uint64_t now_ns)
 {
-    const struct timespec pause = {.tv_nsec = (long)LISTEN_PAUSE_NS};
-    struct listening listening = {.error = 0};
-    tryst_status status = listening_start(&listening, address, net, err);
-    while (status != TRYST_OK && listening.error == EADDRINUSE &&
-           clock_monotonic_ns() < until_ns) {
-        bootstrap_listeners_close(&listening.listeners);
-        nanosleep(&pause, NULL);
-        listening = (struct listening){.error = 0};
-        status = listening_start(&listening, address, net, err);
+    const struct bootstrap_wait *wait = listening->wait;
+    uint64_t busy_ns = wait->timeout_ns / 4;
+    if (listening->error == EADDRNOTAVAIL)
+        return listening->name.is_numeric ? 0 : wait->deadline_ns;
+    if (listening->error != EADDRINUSE)
+        return 0;
+    if (!listening->busy_until_ns)
+        listening->busy_until_ns =
+            now_ns + (busy_ns < LISTEN_BUSY_NS ? busy_ns : LISTEN_BUSY_NS);
+    return listening->busy_until_ns;
+}
+
+/* Resolve the name, and listen. TRYST_AGAIN: a later try may succeed; `err` has the
+ * sentence for the case that the time ends first. */
+static tryst_status listening_try(struct listening *listening, struct err *err)
+{
+    const struct bootstrap_wait *wait = listening->wait;
+    uint64_t now_ns = clock_now_ns(wait->clock), until_ns = wait->deadline_ns;
+    tryst_status status =
+        bootstrap_name_poll(&listening->name, wait, now_ns + LISTEN_NAME_NS);
+    if (status == TRYST_AGAIN) {
+        err_set(err, TRYST_E_BOOTSTRAP,
+                "rank 0 cannot serve at %s: %s; check %s and the name service, or raise "
+                "TRYST_BOOTSTRAP_TIMEOUT",
+                listening->params->address, listening->name.why,
+                listening->params->address_setting);
+    } else if (status == TRYST_OK) {
+        listening->outside = false;
+        listening->error = 0;
+        status = listening_start(listening, err);
+        if (status == TRYST_OK)
+            return status;
+        bootstrap_listeners_close(&listening->listeners);
+        until_ns = listening_until_ns(listening, now_ns);
+        if (status == TRYST_E_BOOTSTRAP && until_ns)
+            status = TRYST_AGAIN;
     }
-    if (status == TRYST_OK)
-        *listeners_p = listening.listeners;
-    else
-        bootstrap_listeners_close(&listening.listeners);
+    if (status == TRYST_AGAIN && clock_now_ns(wait->clock) >= until_ns)
+        return TRYST_E_BOOTSTRAP;
+    return status;
+}
+
+static tryst_status listening_repeat(struct listening *listening, struct err *err)
+{
+    const struct bootstrap_wait *wait = listening->wait;
+    bool warned = false;
+    for (;;) {
+        tryst_status status = listening_try(listening, err);
+        if (status == TRYST_AGAIN) {
+            if (!warned && bootstrap_wait_is_long(wait)) {
+                bootstrap_wait_warn(wait, listening->params->log, err->text);
+                warned = true;
+            }
+            status = bootstrap_wait_fd(wait, -1, 0,
+                                       clock_now_ns(wait->clock) + LISTEN_PAUSE_NS);
+            if (status == TRYST_E_TIMEOUT)
+                continue;
+        }
+        if (status == TRYST_E_CANCELED)
+            return err_set(err, status, "the bootstrap of rank 0 was cancelled");
+        return status;
+    }
+}
+
+tryst_status bootstrap_listen(const struct bootstrap_params *params,
+                              const struct bootstrap_wait *wait, struct err *err,
+                              struct bootstrap_listeners *listeners_p)
+{
+    struct listening listening = {.params = params, .wait = wait};
+    struct err why = ERR_INIT;
+    tryst_status status = bootstrap_name_open(params->address, err, &listening.name);
+    if (status != TRYST_OK)
+        return status;
+    status = listening_repeat(&listening, &why);
+    bootstrap_name_close(&listening.name);
+    if (status != TRYST_OK)
+        return err_set(err, status, "%s", why.text);
+    *listeners_p = listening.listeners;
     return status;
 }
 

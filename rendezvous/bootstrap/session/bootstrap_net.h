@@ -17,8 +17,10 @@
 #include "rendezvous/bootstrap/session/bootstrap.h"
 #include "topology/net/port_range.h"
 
-#define BOOTSTRAP_LISTENERS_MAX   4
+#define BOOTSTRAP_LISTENERS_MAX   16
 #define BOOTSTRAP_PEER_TEXT_BYTES 80 /* "[v6%scope]:port" */
+/** A rank that has waited this long for others logs once what it waits for. */
+#define BOOTSTRAP_WARN_NS (10 * NS_PER_S)
 
 struct bootstrap_wait {
     const struct clock *clock;
@@ -33,21 +35,16 @@ struct bootstrap_wait {
 tryst_status bootstrap_wait_fd(const struct bootstrap_wait *wait, int fd, short events,
                                uint64_t until_ns);
 
-/** The two parts of "host:port" or "[v6]:port". */
-struct bootstrap_address {
-    char host[256];
-    uint16_t port;
-};
+/** Return the time at which a wait has lasted for BOOTSTRAP_WARN_NS. */
+uint64_t bootstrap_warn_ns(const struct bootstrap_wait *wait);
+/** True if that time has come. */
+bool bootstrap_wait_is_long(const struct bootstrap_wait *wait);
+/** Log that a wait is long, with its reason and its time-out. */
+void bootstrap_wait_warn(const struct bootstrap_wait *wait, const struct log *log,
+                         const char *why);
 
 /** Return the port that an address ends with; 0: none. NULL is allowed. */
 uint16_t bootstrap_address_port(const char *address);
-
-/** Parse an address and resolve its host; free the result with freeaddrinfo. The
- *  resolver has its own time limits (resolv.conf). TRYST_E_CONFIG with a sentence: not
- *  an address, or no such host; TRYST_E_NOMEM. */
-tryst_status bootstrap_resolve(const char *text, struct err *err,
-                               struct bootstrap_address *address_p,
-                               struct addrinfo **found_p);
 
 /** Make one attempt to connect, at most until `until_ns`. Returns the socket; -1 with an
  *  errno in *error_p: the attempt failed. */
@@ -58,14 +55,16 @@ struct bootstrap_listeners {
     int fds[BOOTSTRAP_LISTENERS_MAX];
     size_t count;
 };
-/** Listen for rank 0. If `address` belongs to this machine, listen there. For a host name
- *  that means loopback here (Debian's 127.0.1.1), listen also on the interface that
- *  TRYST_NET or the default chooses, which other machines reach. An address of another
- *  machine (forwarded) needs `net`, TRYST_NET's text. Never a wildcard. A port in use is
- *  tried again until `until_ns` (CLOCK_MONOTONIC). TRYST_E_BOOTSTRAP, TRYST_E_CONFIG,
- *  TRYST_E_SYSTEM, TRYST_E_NOMEM. */
-tryst_status bootstrap_listen(const char *address, const char *net, uint64_t until_ns,
-                              struct err *err, struct bootstrap_listeners *listeners_p);
+/** Listen for rank 0 at `params->address`. If that belongs to this machine, listen there.
+ *  For a host name that means loopback here (Debian's 127.0.1.1), listen also on the
+ *  interfaces that TRYST_NET or the default chooses, which other machines reach. An
+ *  address of another machine (forwarded) needs `params->bind_interface`. Never a
+ *  wildcard. A port in use is tried again for a moment; a name that has no address of
+ *  this machine so far is resolved again until the deadline. TRYST_E_BOOTSTRAP,
+ *  TRYST_E_CONFIG, TRYST_E_CANCELED, TRYST_E_SYSTEM, TRYST_E_NOMEM. */
+tryst_status bootstrap_listen(const struct bootstrap_params *params,
+                              const struct bootstrap_wait *wait, struct err *err,
+                              struct bootstrap_listeners *listeners_p);
 void bootstrap_listeners_close(struct bootstrap_listeners *listeners);
 
 /** Listen for rank 0 where the ranks get the address later: at loopback, or at the

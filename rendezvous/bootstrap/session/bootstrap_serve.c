@@ -94,21 +94,49 @@ static bool is_gone(const void *arg, int rank)
     return ((const struct server *)arg)->members[rank].left;
 }
 
+static bool is_present(const void *arg, int rank)
+{
+    return !is_absent(arg, rank);
+}
+
+/* Append the reason why connections of missing ranks may have failed. */
+static void refused_add(const struct server *server, char *text, size_t capacity)
+{
+    if (server->accept_error)
+        text_append(text, capacity, "; rank 0 could not accept connections: %s",
+                    err_reason(server->accept_error));
+    else if (server->refused_count)
+        text_append(text, capacity, "; rank 0 refused %llu connections, the last: %s",
+                    (unsigned long long)server->refused_count, server->refused);
+}
+
+bool serve_awaits_ranks(const struct server *server)
+{
+    return !server->warned && server->joined_count < server->size &&
+           server->failure.status == TRYST_OK;
+}
+
+void serve_warn(struct server *server)
+{
+    char present[RANKS_TEXT_BYTES], absent[RANKS_TEXT_BYTES], why[ERR_TEXT_BYTES];
+    server->warned = true;
+    snprintf(why, sizeof why, "arrived: %s of %d; missing: %s",
+             ranks_text(server->size, is_present, server, present, NULL), server->size,
+             ranks_text(server->size, is_absent, server, absent, NULL));
+    refused_add(server, why, sizeof why);
+    bootstrap_wait_warn(&server->wait, server->log, why);
+}
+
 static void fail_absent(struct server *server, const char *absent, uint64_t waited_ns)
 {
-    char seconds[SECONDS_TEXT_BYTES], refused[192] = "";
-    if (server->accept_error)
-        snprintf(refused, sizeof refused, "; rank 0 could not accept connections: %s",
-                 err_reason(server->accept_error));
-    else if (server->refused_count)
-        snprintf(refused, sizeof refused,
-                 "; rank 0 refused %llu connections, the last: %s",
-                 (unsigned long long)server->refused_count, server->refused);
+    char seconds[SECONDS_TEXT_BYTES], refused[256] = "";
+    refused_add(server, refused, sizeof refused);
     serve_fail(server, TRYST_E_BOOTSTRAP,
                "%s did not arrive at rank 0 (%s) within %s%s; see their output, and "
-               "check that they got this TRYST_BOOTSTRAP and can reach it "
+               "check that they got this %s and can reach it "
                "(raise TRYST_BOOTSTRAP_TIMEOUT to wait longer)",
-               absent, server->address, seconds_text(waited_ns, seconds), refused);
+               absent, server->address, seconds_text(waited_ns, seconds), refused,
+               server->address_setting);
 }
 
 void serve_overdue(struct server *server, const struct conn *conn)

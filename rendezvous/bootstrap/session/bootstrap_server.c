@@ -254,6 +254,8 @@ static uint64_t next_end_ns(const struct server *server)
     uint64_t next = server->own_left ? server->end_ns : UINT64_MAX;
     if (server->accept_pause_ns)
         next = earlier(next, server->accept_pause_ns);
+    if (serve_awaits_ranks(server))
+        next = earlier(next, bootstrap_warn_ns(&server->wait));
     for (size_t i = 0; i < server->conns_count; i++) {
         const struct conn *conn = &server->conns[i];
         if (conn->state == CONN_FREE)
@@ -348,6 +350,8 @@ bool server_progress(struct server *server, bool wait)
 {
     uint64_t now_ns = clock_now_ns(server->clock);
     drop_overdue(server, now_ns);
+    if (serve_awaits_ranks(server) && bootstrap_wait_is_long(&server->wait))
+        serve_warn(server);
     if (server_ended(server, now_ns))
         return false;
     size_t count = polls_fill(server, now_ns);
@@ -429,11 +433,18 @@ tryst_status server_open(const struct bootstrap_params *params,
     server->size = params->size;
     server->timeout_ns = params->timeout_ns;
     server->token = (struct bootstrap_token){params->token, params->token_bytes};
+    snprintf(server->job, sizeof server->job, "%s", params->job ? params->job : "");
     server->log = params->log;
     server->clock = params->clock;
     server->listeners = *listeners;
     snprintf(server->address, sizeof server->address, "%s",
              params->address ? params->address : "at its inherited socket");
+    server->address_setting =
+        params->address_setting ? params->address_setting : BOOTSTRAP_SETTING;
+    server->wait = (struct bootstrap_wait){.clock = params->clock,
+                                           .deadline_ns = clock_now_ns(params->clock) +
+                                                          params->timeout_ns,
+                                           .timeout_ns = params->timeout_ns};
     server->gather.first_rank = -1;
     list_init(&server->store.entries);
     tryst_status status = slots_make(server, own_fd);

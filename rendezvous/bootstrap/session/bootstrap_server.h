@@ -18,8 +18,8 @@
  * One connection:
  *
  *     free ─accept─▶ hello ─HELLO─▶ proof ─PROOF ok─▶ header ◀───────────── reply written
- *                      │ 5 s, nonsense, evicted │          │ GATHER, PUT, GET        ▲
- *                      ▼                        │ denied   ▼                         │
+ *                      │ 5 s, nonsense, evicted │ denied,  │ GATHER, PUT, GET        ▲
+ *                      ▼                        │ not ours ▼                         │
  *                    free ◀─end of file─ linger ◀──┐     payload ─▶ waiting ─▶ (writing)
  *                                         ▲        │       │ BYE, ABORT
  *                                         └────────┴───────┘ FAILED written
@@ -111,9 +111,11 @@ struct server {
     int size;
     uint64_t timeout_ns;
     struct bootstrap_token token;
+    char job[BOOTSTRAP_JOB_BYTES]; /**< padded with zeros, as it is sent */
     const struct log *log;
     const struct clock *clock;
     char address[BOOTSTRAP_ADDRESS_MAX];
+    const char *address_setting; /**< the setting that gave the address */
     struct bootstrap_listeners listeners;
     uint64_t accept_pause_ns; /**< no accept before this time: descriptors ran out */
     /** Errno of the last accept that failed for lack of resources; 0: none. */
@@ -134,7 +136,9 @@ struct server {
     uint64_t end_ns;       /**< if own_left: the server ends at this time at the latest */
     uint64_t silent_count; /**< unproved connections dropped before they sent a proof */
     uint64_t refused_count;
-    char refused[128]; /**< the last refused connection, and the reason */
+    char refused[448];          /**< the last refused connection, and the reason */
+    struct bootstrap_wait wait; /**< since the server was opened; for the warning */
+    bool warned;
 
     pthread_t thread;
 };

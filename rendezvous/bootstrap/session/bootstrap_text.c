@@ -3,6 +3,7 @@
 #include "bootstrap_text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/text/text.h"
 
@@ -44,6 +45,14 @@ char *ranks_text(int size, bool (*holds)(const void *arg, int rank), const void 
         text_append(text, RANKS_TEXT_BYTES, " and %d more", count - told);
     if (count_p)
         *count_p = count;
+    return text;
+}
+
+char *job_text(const char *job, char text[BOOTSTRAP_JOB_TEXT_BYTES])
+{
+    text_escape(job, strlen(job), text, BOOTSTRAP_JOB_TEXT_BYTES);
+    if (!*text)
+        snprintf(text, BOOTSTRAP_JOB_TEXT_BYTES, "no identity");
     return text;
 }
 

@@ -16,6 +16,12 @@
 char *ranks_text(int size, bool (*holds)(const void *arg, int rank), const void *arg,
                  char text[RANKS_TEXT_BYTES], int *count_p);
 
+/** Room for an escaped identity of a job. */
+#define BOOTSTRAP_JOB_TEXT_BYTES 160
+/** Write the identity of a job, which a peer may have sent: "SLURM_JOB_ID=7", or "no
+ *  identity". Returns `text`. */
+char *job_text(const char *job, char text[BOOTSTRAP_JOB_TEXT_BYTES]);
+
 #define SECONDS_TEXT_BYTES 32
 /** Write a time: "60 s", "1.5 s", "250 ms". Returns `text`. */
 char *seconds_text(unsigned long long ns, char text[SECONDS_TEXT_BYTES]);

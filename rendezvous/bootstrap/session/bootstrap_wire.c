@@ -11,19 +11,21 @@ bool bootstrap_greeting_decode(const void *data,
     return greeting_p->magic == BOOTSTRAP_WIRE_MAGIC;
 }
 
-/* Decode PROOF. The host stays unescaped, since it is part of the MAC; only its
- * terminator is checked here. */
+/* Decode PROOF. Host and job stay unescaped, since they are parts of the MAC; only their
+ * terminators are checked here. */
 bool bootstrap_proof_decode(const void *data, struct bootstrap_wire_proof *proof_p)
 {
     memcpy(proof_p, data, sizeof *proof_p);
-    return memchr(proof_p->host, '\0', sizeof proof_p->host) != NULL;
+    return memchr(proof_p->host, '\0', sizeof proof_p->host) != NULL &&
+           memchr(proof_p->job, '\0', sizeof proof_p->job) != NULL;
 }
 
 bool bootstrap_verdict_decode(const void *data, struct bootstrap_wire_verdict *verdict_p)
 {
     memcpy(verdict_p, data, sizeof *verdict_p);
     return verdict_p->code >= BOOTSTRAP_VERDICT_OK &&
-           verdict_p->code <= BOOTSTRAP_VERDICT_AGAIN;
+           verdict_p->code <= BOOTSTRAP_VERDICT_JOB &&
+           memchr(verdict_p->job, '\0', sizeof verdict_p->job) != NULL;
 }
 
 static bool request_bytes_allowed(const struct bootstrap_wire_frame *frame, uint32_t size)

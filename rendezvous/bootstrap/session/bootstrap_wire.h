@@ -11,8 +11,8 @@
  *     client                                         server (rank 0)
  *       HELLO{version, client nonce}          ──▶
  *                                             ◀──    CHALLENGE{version, server nonce}
- *       PROOF{rank, size, pid, host, MAC}     ──▶    (checks the MAC before all else)
- *                                             ◀──    VERDICT{code, MAC}
+ *       PROOF{rank, size, pid, host, job, MAC} ─▶    (checks the MAC before all else)
+ *                                             ◀──    VERDICT{code, MAC, job}
  *       frame GATHER | PUT | GET              ──▶
  *                                             ◀──    frame RESULT | FAILED
  *       frame BYE | ABORT, then close         ──▶
@@ -24,14 +24,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/os/host_name.h"
 #include "core/text/err.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
 
 #define BOOTSTRAP_WIRE_MAGIC   0x5453425453595254ULL /* "TRYSTBST" in memory */
-#define BOOTSTRAP_WIRE_VERSION 1u
+#define BOOTSTRAP_WIRE_VERSION 2u /* 2: the job, and hosts of 64 characters */
 #define BOOTSTRAP_NONCE_BYTES  32
 #define BOOTSTRAP_MAC_BYTES    32 /* HMAC-SHA256 */
-#define BOOTSTRAP_HOST_BYTES   64
+#define BOOTSTRAP_HOST_BYTES   HOST_NAME_BYTES
 
 /** HELLO, client to server, at once after connecting; and CHALLENGE, the server's reply,
  *  whatever version HELLO names. */
@@ -52,15 +53,17 @@ struct bootstrap_wire_proof {
     uint32_t pid;                     /**< for messages only */
     uint32_t reserved;                /**< 0 */
     char host[BOOTSTRAP_HOST_BYTES];  /**< for messages only; terminated */
+    char job[BOOTSTRAP_JOB_BYTES];    /**< the job's identity; padded with zeros */
     uint8_t mac[BOOTSTRAP_MAC_BYTES]; /**< over the transcript, role client */
 };
-_Static_assert(sizeof(struct bootstrap_wire_proof) == 112, "wire");
+_Static_assert(sizeof(struct bootstrap_wire_proof) == 216, "wire");
 
 enum bootstrap_verdict {
     BOOTSTRAP_VERDICT_OK = 1,     /**< a member now (or FAILED follows with the reason) */
     BOOTSTRAP_VERDICT_DENIED = 2, /**< the MAC is wrong; the server's own MAC is zero */
     /** This rank's last session is still closing: try again. */
-    BOOTSTRAP_VERDICT_AGAIN = 3
+    BOOTSTRAP_VERDICT_AGAIN = 3,
+    BOOTSTRAP_VERDICT_JOB = 4 /**< the server belongs to another job */
 };
 
 /** VERDICT, server to client; then the connection carries frames, or closes. */
@@ -69,8 +72,10 @@ struct bootstrap_wire_verdict {
     uint32_t reserved; /**< 0 */
     /** Over the transcript, role server; 0 if denied. */
     uint8_t mac[BOOTSTRAP_MAC_BYTES];
+    /** Identity of the server's job, padded with zeros; 0 if denied. */
+    char job[BOOTSTRAP_JOB_BYTES];
 };
-_Static_assert(sizeof(struct bootstrap_wire_verdict) == 40, "wire");
+_Static_assert(sizeof(struct bootstrap_wire_verdict) == 136, "wire");
 
 enum bootstrap_role { BOOTSTRAP_ROLE_CLIENT = 1, BOOTSTRAP_ROLE_SERVER = 2 };
 
@@ -80,15 +85,17 @@ struct bootstrap_wire_transcript {
     char label[16];   /**< "tryst bootstrap" */
     uint32_t version; /**< BOOTSTRAP_WIRE_VERSION */
     uint32_t role;    /**< enum bootstrap_role */
-    uint32_t rank;    /**< rank, size, pid and host are those in PROOF */
+    uint32_t rank;    /**< rank, size, pid, host and job are those in PROOF */
     uint32_t size;
     uint32_t pid;
     uint32_t code; /**< the code in VERDICT; 0 in the client's MAC */
     char host[BOOTSTRAP_HOST_BYTES];
+    char job[BOOTSTRAP_JOB_BYTES];
+    char server_job[BOOTSTRAP_JOB_BYTES]; /**< job in VERDICT; 0 in the client's MAC */
     uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES];
     uint8_t server_nonce[BOOTSTRAP_NONCE_BYTES];
 };
-_Static_assert(sizeof(struct bootstrap_wire_transcript) == 168, "no padding in a MAC");
+_Static_assert(sizeof(struct bootstrap_wire_transcript) == 368, "no padding in a MAC");
 
 enum bootstrap_frame_type {
     /** Request: this rank's bytes for all-gather `sequence`. */

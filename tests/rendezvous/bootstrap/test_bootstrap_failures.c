@@ -45,6 +45,23 @@ static void job_pass(struct job *job, struct clock_fake *fake, uint64_t ns)
     while (pthread_tryjoin_np(job->ranks[0].thread, NULL) != 0 && threads_asleep());
 }
 
+/* The warnings of a job. */
+struct lines {
+    struct job *job;
+    _Atomic int count;
+    char last[1024];
+};
+
+static void lines_note(void *arg, tryst_log_level level, const char *line)
+{
+    struct lines *lines = arg;
+    job_note(lines->job, level, line);
+    if (level != TRYST_LOG_WARN)
+        return;
+    snprintf(lines->last, sizeof lines->last, "%s", line);
+    atomic_fetch_add(&lines->count, 1);
+}
+
 /* ---- ranks that do not come -------------------------------------------------------- */
 
 /* The time-out of missing ranks starts when the other ranks have arrived, however long
@@ -316,6 +333,105 @@ static void rank_that_leaves_early_is_named(void **state)
     job.body = one_leaves_early;
     job_run(&job);
     job_expect(&job, TRYST_E_BOOTSTRAP, "rank 1 left the bootstrap");
+}
+
+/* ---- two jobs ---------------------------------------------------------------------- */
+
+/* With one address, one token and one size, a rank of another job is refused at once by
+ * a sentence with both identities, and the job comes together all the same. */
+static void rank_of_another_job(void **state)
+{
+    static const char *const identities[][2] = {
+        {"SLURM_JOB_ID=101", "SLURM_JOB_ID=102"},
+        {"SLURM_JOB_ID=101, SLURM_STEP_ID=0", "SLURM_JOB_ID=101, SLURM_STEP_ID=1"},
+        {"TRYST_JOB=\x1b[31m", ""},
+        {"", "TRYST_JOB=b"},
+    };
+    for (size_t i = 0; i < 2 * COUNT_OF(identities); i++) {
+        const char *const *identity = identities[i / 2];
+        struct job job;
+        struct job_rank other;
+        uint64_t began_ns = clock_monotonic_ns();
+        job_init(&job, 3, AF_INET);
+        for (int rank = 0; rank < 3; rank++) {
+            job.ranks[rank].params.job = identity[0];
+            job.ranks[rank].params.insecure = i % 2;
+            if (i % 2)
+                job.ranks[rank].params.token_bytes = 0;
+        }
+        pthread_create(&job.ranks[0].thread, NULL, job_rank_main, &job.ranks[0]);
+        pthread_create(&job.ranks[2].thread, NULL, job_rank_main, &job.ranks[2]);
+        other = job.ranks[1];
+        other.params.job = identity[1];
+        (void)job_rank_main(&other);
+        assert_true(since_ns(began_ns) < 5 * NS_PER_S);
+        pthread_create(&job.ranks[1].thread, NULL, job_rank_main, &job.ranks[1]);
+        job_join(&job);
+        job_expect(&job, TRYST_OK, NULL);
+        assert_int_equal(other.status, TRYST_E_GROUP);
+        assert_non_null(strstr(other.err.text, "belongs to another job"));
+        assert_non_null(
+            strstr(other.err.text, *identity[1] ? identity[1] : "no identity"));
+        assert_non_null(strstr(other.err.text, i / 2 == 2     ? "TRYST_JOB=\\x1b[31m"
+                                               : *identity[0] ? identity[0]
+                                                              : "no identity"));
+    }
+}
+
+/* ---- long waits -------------------------------------------------------------------- */
+
+static void long_wait_names_who_has_come(void **state)
+{
+    struct job job;
+    struct clock_fake fake;
+    struct lines lines = {.count = 0};
+    job_init(&job, 5, AF_INET);
+    lines.job = &job;
+    job.log.sink = lines_note;
+    job.log.arg = &lines;
+    clock_set(&job, &fake);
+    timeout_set(&job, 60 * NS_PER_S);
+    job.ranks[1].absent = job.ranks[3].absent = true;
+    job_start(&job);
+    job_settle(&job, 3);
+    clock_fake_advance(&fake, 9 * NS_PER_S);
+    assert_true(threads_asleep());
+    assert_int_equal(atomic_load(&lines.count), 0);
+    for (int i = 0; i < 3; i++) {
+        clock_fake_advance(&fake, 11 * NS_PER_S);
+        assert_true(threads_asleep());
+        while (atomic_load(&lines.count) == 0)
+            usleep(1000);
+        assert_int_equal(atomic_load(&lines.count), 1);
+    }
+    assert_non_null(strstr(lines.last, "10 s have passed: arrived: ranks 0, 2, 4 of 5; "
+                                       "missing: ranks 1, 3; the time-out is 60 s"));
+    job_pass(&job, &fake, 19 * NS_PER_S);
+    job_expect(&job, TRYST_E_BOOTSTRAP, "ranks 1, 3 did not arrive");
+}
+
+static void long_wait_for_rank_0_is_logged(void **state)
+{
+    struct job job;
+    struct clock_fake fake;
+    struct lines lines = {.count = 0};
+    job_init(&job, 2, AF_INET);
+    close(job.listen_fd);
+    lines.job = &job;
+    job.log.sink = lines_note;
+    job.log.arg = &lines;
+    clock_set(&job, &fake);
+    job.ranks[0].absent = true;
+    job_start(&job);
+    for (int i = 0; i < 3; i++) {
+        clock_fake_advance(&fake, 6 * NS_PER_S);
+        usleep(50000);
+    }
+    clock_fake_advance(&fake, 60 * NS_PER_S);
+    pthread_join(job.ranks[1].thread, NULL);
+    assert_int_equal(atomic_load(&lines.count), 1);
+    assert_non_null(strstr(lines.last, "rank 1 has not reached rank 0 at 127.0.0.1:"));
+    assert_non_null(strstr(lines.last, "Connection refused"));
 }
 
 /* ---- the token --------------------------------------------------------------------- */
@@ -660,6 +776,9 @@ int main(void)
         cmocka_unit_test(never_connected_to_itself),
         cmocka_unit_test(all_gathers_of_different_size),
         cmocka_unit_test(rank_that_leaves_early_is_named),
+        cmocka_unit_test(rank_of_another_job),
+        cmocka_unit_test(long_wait_names_who_has_come),
+        cmocka_unit_test(long_wait_for_rank_0_is_logged),
         cmocka_unit_test(token_that_differs),
         cmocka_unit_test(token_of_some_only),
         cmocka_unit_test(no_token_is_an_error_and_insecure_is_not),

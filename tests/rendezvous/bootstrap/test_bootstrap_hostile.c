@@ -77,8 +77,8 @@ static void proof_make(struct peer *peer, enum bootstrap_role role, int rank, in
 {
     peer->proof = (struct bootstrap_wire_proof){
         .rank = (uint32_t)rank, .size = (uint32_t)size, .pid = 1, .host = "by hand"};
-    bootstrap_mac(&token, role, &peer->proof, 0, peer->hello.nonce, peer->challenge.nonce,
-                  peer->proof.mac);
+    bootstrap_mac(&token, role, &peer->proof, NULL, peer->hello.nonce,
+                  peer->challenge.nonce, peer->proof.mac);
 }
 
 static uint32_t peer_prove(struct peer *peer)
@@ -212,6 +212,30 @@ static void stranger_learns_nothing(void **state)
     job_finish(&job);
 }
 
+/* The identity of the job is for ranks that have proved the token. */
+static void stranger_learns_no_job(void **state)
+{
+    static const char zeros[BOOTSTRAP_JOB_BYTES];
+    struct job job;
+    struct peer peer;
+    job_init(&job, 2, AF_INET);
+    job.ranks[0].params.job = job.ranks[1].params.job = "TRYST_JOB=7";
+    pthread_create(&job.ranks[0].thread, NULL, job_rank_main, &job.ranks[0]);
+    for (int denied = 0; denied < 2; denied++) {
+        peer_greet(&peer, &job, BOOTSTRAP_WIRE_VERSION);
+        proof_make(&peer, BOOTSTRAP_ROLE_CLIENT, 1, 2);
+        peer.proof.mac[0] ^= (uint8_t)denied;
+        assert_int_equal(peer_prove(&peer),
+                         denied ? BOOTSTRAP_VERDICT_DENIED : BOOTSTRAP_VERDICT_JOB);
+        if (denied)
+            assert_memory_equal(peer.verdict.job, zeros, sizeof zeros);
+        else
+            assert_string_equal(peer.verdict.job, "TRYST_JOB=7");
+        close(peer.fd);
+    }
+    job_finish(&job);
+}
+
 /* A proof that was good on one connection must fail on another, as must a proof of the
  * other role. */
 static void proofs_do_not_replay(void **state)
@@ -315,7 +339,7 @@ static void another_version_is_told_ours(void **state)
     peer_expect_closed(peer.fd);
     close(peer.fd);
     job_join(&job);
-    job_expect(&job, TRYST_E_BOOTSTRAP, "has bootstrap version 99, this rank has 1");
+    job_expect(&job, TRYST_E_BOOTSTRAP, "has bootstrap version 99, this rank has 2");
 }
 
 /* ---- members that misbehave -------------------------------------------------------- */
@@ -468,20 +492,28 @@ static void impostors_are_found_out(void **state)
         tryst_status status;
         const char *text;
     } cases[] = {
-        {{.magic = 1, .version = 1}, TRYST_E_HANDSHAKE, "not a Tryst bootstrap server"},
+        {{.magic = 1, .version = BOOTSTRAP_WIRE_VERSION},
+         TRYST_E_HANDSHAKE,
+         "not a Tryst bootstrap server"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 9},
          TRYST_E_HANDSHAKE,
-         "has bootstrap version 9, this rank 1 has version 1"},
-        {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = BOOTSTRAP_VERDICT_OK},
+         "has bootstrap version 9, this rank 1 has version 2"},
+        {{.magic = BOOTSTRAP_WIRE_MAGIC,
+          .version = BOOTSTRAP_WIRE_VERSION,
+          .code = BOOTSTRAP_VERDICT_OK},
          TRYST_E_TOKEN,
          "does not have the job's token"},
-        {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = BOOTSTRAP_VERDICT_AGAIN},
+        {{.magic = BOOTSTRAP_WIRE_MAGIC,
+          .version = BOOTSTRAP_WIRE_VERSION,
+          .code = BOOTSTRAP_VERDICT_AGAIN},
          TRYST_E_TOKEN,
          "does not have the job's token"},
-        {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = 77},
+        {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = BOOTSTRAP_WIRE_VERSION, .code = 77},
          TRYST_E_PROTOCOL,
          "invalid verdict"},
-        {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 1, .code = BOOTSTRAP_VERDICT_DENIED},
+        {{.magic = BOOTSTRAP_WIRE_MAGIC,
+          .version = BOOTSTRAP_WIRE_VERSION,
+          .code = BOOTSTRAP_VERDICT_DENIED},
          TRYST_E_TOKEN,
          "did not accept the token of rank 1"},
     };
@@ -514,6 +546,7 @@ static void decoders_bear_anything(void **state)
         } data;
         struct bootstrap_wire_frame frame;
         struct bootstrap_wire_proof proof;
+        struct bootstrap_wire_verdict verdict;
         char name[BOOTSTRAP_WIRE_KEY_BYTES];
         uint32_t size = 1 + (uint32_t)random_range(&random, 1000);
         size_t capacity = (size_t)random_range(&random, 1000);
@@ -522,7 +555,7 @@ static void decoders_bear_anything(void **state)
             memcpy(data.bytes + at, &word, 8);
         }
         if (i % 2)
-            data.frame.type %= 9;
+            data.frame.type %= 9; /* the verdict's code too */
         if (i % 4 >= 2)
             data.frame.bytes %= 6000;
         if (i % 8 >= 4)
@@ -535,7 +568,10 @@ static void decoders_bear_anything(void **state)
         if (bootstrap_reply_decode(&data, capacity, &frame))
             assert_true(frame.bytes <= capacity || frame.bytes < ERR_TEXT_BYTES);
         if (bootstrap_proof_decode(&data, &proof))
-            assert_true(strlen(proof.host) < sizeof proof.host);
+            assert_true(strlen(proof.host) < sizeof proof.host &&
+                        strlen(proof.job) < sizeof proof.job);
+        if (bootstrap_verdict_decode(&data, &verdict))
+            assert_true(strlen(verdict.job) < sizeof verdict.job);
         if (bootstrap_name_decode(&data, name))
             assert_true(strlen(name) < sizeof name);
         tryst_status status = bootstrap_status_decode((int32_t)data.frame.status);
@@ -550,6 +586,7 @@ int main(void)
         cmocka_unit_test(half_open_connections_are_bounded),
         cmocka_unit_test(half_open_connections_end_in_time),
         cmocka_unit_test(stranger_learns_nothing),
+        cmocka_unit_test(stranger_learns_no_job),
         cmocka_unit_test(proofs_do_not_replay),
         cmocka_unit_test(changed_proofs_are_denied),
         cmocka_unit_test(cut_off_at_every_byte),

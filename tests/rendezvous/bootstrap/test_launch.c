@@ -259,6 +259,93 @@ static void what_is_missing_is_named(void **state)
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the length is the table's. */
+static void identities_as_a_table(void **state)
+{
+    static const struct {
+        const char *variables[VARIABLES_MAX];
+        const char *job;
+    } cases[] = {
+        {{TORCH, MASTER}, ""},
+        {{TORCH, MASTER, "TORCHELASTIC_RUN_ID=a", "TORCHELASTIC_RESTART_COUNT=2",
+          "SLURM_JOB_ID=7"},
+         "TORCHELASTIC_RUN_ID=a"},
+        /* torchrun's default is not a name; its agents may be of several steps */
+        {{TORCH, MASTER, "TORCHELASTIC_RUN_ID=none"}, ""},
+        {{TORCH, MASTER, "TORCHELASTIC_RUN_ID=none", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1"},
+         "SLURM_JOB_ID=7"},
+        /* torchrun's variables, but not its doing */
+        {{TORCH, MASTER, "SLURM_JOB_ID=7", "SLURM_STEP_ID=1"},
+         "SLURM_JOB_ID=7, SLURM_STEP_ID=1"},
+        {{HYDRA, MEETING}, ""},
+        {{HYDRA, MEETING, "PMI_JOBID=7.0", "SLURM_JOB_ID=7"}, "PMI_JOBID=7.0"},
+        {{HYDRA, MEETING, "SLURM_JOB_ID=7", "SLURM_STEP_ID=3"}, "SLURM_JOB_ID=7"},
+        {{OMPI, MEETING, "OMPI_MCA_ess_base_jobid=99", "SLURM_JOB_ID=7"},
+         "OMPI_MCA_ess_base_jobid=99"},
+        {{SLURM, MEETING, "SLURM_JOB_ID=7"}, "SLURM_JOB_ID=7, SLURM_STEP_ID=0"},
+        {{SLURM, MEETING, "SLURM_JOB_ID=7", "TRYST_JOB=mine"}, "TRYST_JOB=mine"},
+        {{"TRYST_RANK=1", "TRYST_SIZE=3", MEETING}, ""},
+        {{"TRYST_RANK=1", "TRYST_SIZE=3", MEETING, "TRYST_JOB=x y"}, "TRYST_JOB=x y"},
+        {{"TRYST_RANK=1", "TRYST_SIZE=3", MEETING, "SLURM_JOB_ID=7"}, "SLURM_JOB_ID=7"},
+        {{"TRYST_RANK=1", "TRYST_SIZE=3", MEETING, "SLURM_JOB_ID=7", "PMIX_NAMESPACE=n"},
+         "PMIX_NAMESPACE=n"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct launch launch;
+        struct err err = ERR_INIT;
+        assert_int_equal(detect(cases[i].variables, &err, &launch), TRYST_OK);
+        if (strcmp(launch.job, cases[i].job) != 0)
+            print_error("case %zu: '%s', not '%s'\n", i, launch.job, cases[i].job);
+        assert_string_equal(launch.job, cases[i].job);
+        if (*launch.job)
+            assert_non_null(strstr(launch.why, launch.job));
+    }
+}
+
+/* Two long identities that differ at their end stay two. */
+static void long_identities_differ(void **state)
+{
+    static const char *const ends[] = {"a", "b"};
+    char values[2][700], jobs[2][BOOTSTRAP_JOB_BYTES];
+    for (int i = 0; i < 2; i++) {
+        const char *environment[VARIABLES_MAX] = {"TRYST_RANK=1", "TRYST_SIZE=3", MEETING,
+                                                  values[i]};
+        struct launch launch;
+        struct err err = ERR_INIT;
+        snprintf(values[i], sizeof values[i], "TORCHELASTIC_RUN_ID=%0600d%s", 0, ends[i]);
+        assert_int_equal(detect(environment, &err, &launch), TRYST_OK);
+        assert_int_equal(strlen(launch.job), sizeof launch.job - 1);
+        assert_ptr_equal(strstr(launch.job, "TORCHELASTIC_RUN_ID=0000"), launch.job);
+        memcpy(jobs[i], launch.job, sizeof jobs[i]);
+    }
+    assert_string_not_equal(jobs[0], jobs[1]);
+}
+
+/* Messages name the settings from which the address comes. */
+static void settings_of_the_address(void **state)
+{
+    static const struct {
+        const char *variables[VARIABLES_MAX];
+        const char *address, *port;
+    } cases[] = {
+        {{TORCH, MASTER},
+         "MASTER_ADDR, MASTER_PORT, TRYST_PORT",
+         "TRYST_PORT (now: MASTER_PORT+1)"},
+        {{TORCH, MASTER, "TRYST_PORT=9"},
+         "MASTER_ADDR, MASTER_PORT, TRYST_PORT",
+         "TRYST_PORT"},
+        {{TORCH, MASTER, MEETING}, "TRYST_BOOTSTRAP", "TRYST_BOOTSTRAP"},
+        {{"TRYST_RANK=1", "TRYST_SIZE=3", MEETING}, "TRYST_BOOTSTRAP", "TRYST_BOOTSTRAP"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct launch launch;
+        struct err err = ERR_INIT;
+        assert_int_equal(detect(cases[i].variables, &err, &launch), TRYST_OK);
+        assert_string_equal(launch.address_setting, cases[i].address);
+        assert_string_equal(launch.port_setting, cases[i].port);
+    }
+}
+
 #ifdef TRYST_HAVE_PMIX
 static void pmix_is_asked_for_what_is_missing(void **state)
 {
@@ -305,6 +392,8 @@ static void pmix_is_asked_for_what_is_missing(void **state)
     each_is_found(cases, COUNT_OF(cases));
     assert_int_equal(detect(cases[0].variables, &err, &launch), TRYST_OK);
     assert_true(launch.by_pmix);
+    assert_string_equal(launch.job, "PMIX_NAMESPACE=slurm.pmix.7.0");
+    assert_string_equal(launch.address_setting, "TRYST_NET");
     assert_int_equal(detect(all_said, &err, &launch), TRYST_OK);
     assert_false(launch.by_pmix);
 }
@@ -316,6 +405,9 @@ int main(void)
         cmocka_unit_test(launchers_as_a_table),
         cmocka_unit_test(several_launchers_have_an_order),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(identities_as_a_table),
+        cmocka_unit_test(long_identities_differ),
+        cmocka_unit_test(settings_of_the_address),
 #ifdef TRYST_HAVE_PMIX
         cmocka_unit_test(pmix_is_asked_for_what_is_missing),
 #endif

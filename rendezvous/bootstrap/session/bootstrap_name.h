@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The address "host:port" of rank 0, resolved anew until the ranks have come together.
+ *
+ * One idea: a host name may be unknown yet, or have an old address, when a rank starts,
+ * so resolving is a part of each attempt. getaddrinfo has the time limits of resolv.conf,
+ * not the bootstrap's: a thread calls it, and a lookup that outlasts the bootstrap frees
+ * its record by itself. Invariants: one lookup at a time; an answer stays until a later
+ * lookup has another one, so a name service that fails or hangs delays no attempt at a
+ * known address. A numeric host takes no thread. */
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_NAME_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_NAME_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap_net.h"
+
+struct bootstrap_lookup;
+
+struct bootstrap_name {
+    char host[256];
+    uint16_t port;
+    bool is_numeric;
+    struct addrinfo *found; /**< the last answer; NULL: none yet */
+    char why[128]; /**< reason while `found` is NULL: "cannot resolve the host: …" */
+    struct bootstrap_lookup *lookup; /**< runs in a thread; NULL: none runs */
+    uint64_t next_ns, pause_ns; /**< time of the next lookup, and the pause after it */
+};
+
+/** Parse an address. TRYST_E_CONFIG with a sentence: it is not "host:port". */
+tryst_status bootstrap_name_open(const char *text, struct err *err,
+                                 struct bootstrap_name *name_p);
+
+/** Take the answer of a lookup that has ended, and start the next one if it is due. Wait
+ *  only while there is no answer yet, at most until `until_ns`.
+ *  TRYST_OK          `found` holds addresses
+ *  TRYST_AGAIN       the host has no address so far: `why`
+ *  TRYST_E_CANCELED  the wait was cancelled */
+tryst_status bootstrap_name_poll(struct bootstrap_name *name,
+                                 const struct bootstrap_wait *wait, uint64_t until_ns);
+
+/** Free the answer, and leave a lookup that runs to its thread. */
+void bootstrap_name_close(struct bootstrap_name *name);
+
+#endif

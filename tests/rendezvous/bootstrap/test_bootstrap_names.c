@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rank 0's host name: unknown at first, with an address that changes, with several
+ * addresses, and a name service that does not answer. The linker puts a scripted name
+ * service in the place of getaddrinfo. */
+#include "bootstrap_job.h"
+
+#include <netdb.h>
+
+#include "support/patience.h"
+
+int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **found_p);
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **found_p);
+
+enum { ANSWERS_MAX = 4 };
+
+/* One answer of the name service: addresses, or a code. */
+struct answer {
+    const char *addresses[3];
+    int code;
+    unsigned delay_us;
+};
+
+/* Answers of each side (rank 0 asks for "worker-0.example", rank 1 for
+ * "worker-0.example."), the last one repeated. */
+struct script {
+    struct answer answers[ANSWERS_MAX];
+    _Atomic int asked;
+};
+static struct script scripts[2];
+static _Atomic int running; /* calls that have not returned */
+
+static int script_answer(const struct answer *answer, const char *port,
+                         const struct addrinfo *hints, struct addrinfo **found_p)
+{
+    struct addrinfo own = *hints, **tail_p = found_p;
+    own.ai_flags |= AI_NUMERICHOST;
+    if (answer->delay_us)
+        usleep(answer->delay_us);
+    *found_p = NULL;
+    for (int i = 0; i < 3 && answer->addresses[i]; i++) {
+        if (__real_getaddrinfo(answer->addresses[i], port, &own, tail_p) != 0)
+            return EAI_FAIL;
+        tail_p = &(*tail_p)->ai_next;
+    }
+    return answer->code;
+}
+
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **found_p)
+{
+    if (!host || strncmp(host, "worker-0.example", 16) != 0 ||
+        (hints && hints->ai_flags & AI_NUMERICHOST))
+        return __real_getaddrinfo(host, port, hints, found_p);
+    struct script *script = &scripts[host[16] == '.'];
+    int i = atomic_fetch_add(&script->asked, 1);
+    while (i > 0 && (i >= ANSWERS_MAX ||
+                     (!script->answers[i].addresses[0] && !script->answers[i].code)))
+        i--;
+    atomic_fetch_add(&running, 1);
+    int code = script_answer(&script->answers[i], port, hints, found_p);
+    atomic_fetch_sub(&running, 1);
+    return code;
+}
+
+/* Put a job of two ranks behind the name. `serves`: the test's listener is rank 0's. */
+static void names_init(struct job *job, char addresses[2][64], bool serves)
+{
+    job_init(job, 2, AF_INET);
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(addresses[rank], 64, "worker-0.example%s%s", rank ? "." : "",
+                 strchr(job->address, ':'));
+        job->ranks[rank].params.address = addresses[rank];
+    }
+    if (!serves) {
+        close(job->listen_fd);
+        job->ranks[0].params.listen_fd = -1;
+    }
+    memset(scripts, 0, sizeof scripts);
+}
+
+#define ANSWER(...)                  \
+    {                                \
+        .addresses = { __VA_ARGS__ } \
+    }
+#define HERE ANSWER("127.0.0.1")
+#define UNKNOWN            \
+    {                      \
+        .code = EAI_NONAME \
+    }
+#define AGAIN             \
+    {                     \
+        .code = EAI_AGAIN \
+    }
+
+/* 192.0.2.0/24 is for documentation: no machine has such an address. */
+static void names_that_come_late(void **state)
+{
+    static const struct {
+        const char *name;
+        struct answer own[ANSWERS_MAX], other[ANSWERS_MAX];
+    } cases[] = {
+        {"unknown at both ends", {UNKNOWN, HERE}, {UNKNOWN, HERE}},
+        {"the service has no answer yet", {AGAIN, HERE}, {AGAIN, HERE}},
+        {"an old address of rank 0's host", {ANSWER("192.0.2.1"), HERE}, {HERE}},
+        {"an old address at rank 1", {HERE}, {ANSWER("127.0.0.9"), HERE}},
+        {"loopback first", {HERE}, {ANSWER("127.0.1.1"), HERE}},
+        {"several addresses", {HERE}, {ANSWER("127.0.0.9", "::1", "127.0.0.1")}},
+        {"known, then unknown, then elsewhere",
+         {HERE},
+         {ANSWER("127.0.0.9"), UNKNOWN, HERE}},
+        {"slow", {HERE}, {{.addresses = {"127.0.0.1"}, .delay_us = 100000}}},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct job job;
+        char addresses[2][64];
+        names_init(&job, addresses, false);
+        memcpy(scripts[0].answers, cases[i].own, sizeof cases[i].own);
+        memcpy(scripts[1].answers, cases[i].other, sizeof cases[i].other);
+        print_message("%s\n", cases[i].name);
+        job_run(&job);
+        job_expect(&job, TRYST_OK, NULL);
+    }
+}
+
+/* The reason of the last attempt is in the sentence. */
+static void names_that_never_come(void **state)
+{
+    static const struct {
+        struct answer own, other;
+        const char *own_text, *other_text;
+    } cases[] = {
+        {UNKNOWN, UNKNOWN, "cannot resolve the host: Name or service not known",
+         "(cannot resolve the host: Name or service not known)"},
+        {AGAIN, AGAIN, "Temporary failure in name resolution",
+         "Temporary failure in name resolution"},
+        {ANSWER("192.0.2.1"), ANSWER("127.0.0.9"), "not an address of this machine",
+         "(127.0.0.9:"},
+        {{.code = EAI_FAIL, .delay_us = 800000},
+         {.code = EAI_FAIL, .delay_us = 800000},
+         "the name service has not answered",
+         "the name service has not answered"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct job job;
+        char addresses[2][64];
+        uint64_t began_ns = clock_monotonic_ns();
+        names_init(&job, addresses, false);
+        scripts[0].answers[0] = cases[i].own;
+        scripts[1].answers[0] = cases[i].other;
+        for (int rank = 0; rank < 2; rank++)
+            job.ranks[rank].params.timeout_ns = 300 * NS_PER_MS;
+        job_run(&job);
+        assert_true(clock_monotonic_ns() - began_ns < patience_ns(700 * NS_PER_MS));
+        job_expect(&job, TRYST_E_BOOTSTRAP, NULL);
+        print_message("%s\n%s\n", job.ranks[0].err.text, job.ranks[1].err.text);
+        assert_non_null(strstr(job.ranks[0].err.text, cases[i].own_text));
+        assert_non_null(strstr(job.ranks[1].err.text, cases[i].other_text));
+    }
+    while (atomic_load(&running)) /* lookups that were left */
+        usleep(10000);
+}
+
+/* A name service that stops answering delays no attempt at the address that is known. */
+static void known_address_outlasts_the_service(void **state)
+{
+    struct job job;
+    char addresses[2][64];
+    names_init(&job, addresses, false);
+    scripts[0].answers[0] = (struct answer)HERE;
+    scripts[1].answers[0] = (struct answer)HERE;
+    scripts[1].answers[1] = (struct answer){.code = EAI_AGAIN, .delay_us = 1000000};
+    pthread_create(&job.ranks[1].thread, NULL, job_rank_main, &job.ranks[1]);
+    while (atomic_load(&scripts[1].asked) < 2)
+        usleep(10000);
+    pthread_create(&job.ranks[0].thread, NULL, job_rank_main, &job.ranks[0]);
+    job_join(&job);
+    job_expect(&job, TRYST_OK, NULL);
+    assert_int_equal(atomic_load(&running), 1);
+    while (atomic_load(&running))
+        usleep(10000);
+}
+
+static void cancel_ends_a_lookup(void **state)
+{
+    for (int rank = 0; rank < 2; rank++) {
+        struct job job;
+        char addresses[2][64];
+        atomic_bool cancel = true;
+        names_init(&job, addresses, false);
+        scripts[rank].answers[0] = (struct answer){.code = EAI_FAIL, .delay_us = 300000};
+        job.ranks[1 - rank].absent = true;
+        job.ranks[rank].params.cancel = &cancel;
+        job_run(&job);
+        job_expect(&job, TRYST_E_CANCELED, "was cancelled");
+        while (atomic_load(&running))
+            usleep(10000);
+    }
+}
+
+/* Lookups that were left to their threads have freed what they held. */
+static void nothing_is_left(void **state)
+{
+    for (int i = 0; alloc_live_count() != 0; i++) {
+        assert_true(i < 500);
+        usleep(10000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_that_come_late),
+        cmocka_unit_test(names_that_never_come),
+        cmocka_unit_test(known_address_outlasts_the_service),
+        cmocka_unit_test(cancel_ends_a_lookup),
+        cmocka_unit_test(nothing_is_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
