@@ -28,6 +28,7 @@ struct bootstrap {
     struct server *server; /* rank 0 only */
     char address[BOOTSTRAP_ADDRESS_MAX];
     char job[BOOTSTRAP_JOB_BYTES];
+    char net[BOOTSTRAP_NET_MAX];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
 };
 
@@ -80,6 +81,9 @@ static void params_copy(struct bootstrap *bootstrap,
              params->address ? params->address : "");
     if (params->token_bytes)
         memcpy(bootstrap->token, params->token, params->token_bytes);
+    snprintf(bootstrap->net, sizeof bootstrap->net, "%s",
+             params->bind_interface ? params->bind_interface : "");
+    bootstrap->params.bind_interface = bootstrap->net;
     bootstrap->params.address = bootstrap->address;
     bootstrap->params.token = bootstrap->token;
     bootstrap->client.fd = -1;

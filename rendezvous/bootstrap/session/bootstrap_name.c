@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lookups of rank 0's host name, each in a thread: see bootstrap_name.h. */
 #include "bootstrap_name.h"
+#include "bootstrap_net.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +20,10 @@
  * then long enough that the ranks of a large job are no load for a name service. */
 #define LOOKUP_PAUSE_FIRST_NS (250 * NS_PER_MS)
 #define LOOKUP_PAUSE_MOST_NS  (1 * NS_PER_S)
+
+/* Time after which a lookup without an answer is left, the first time. A name service
+ * answers within milliseconds, or after a resolver's time-out of 5 s. */
+#define LOOKUP_PATIENCE_NS (3 * NS_PER_S)
 
 enum lookup_state { LOOKUP_RUNS, LOOKUP_DONE, LOOKUP_LEFT };
 
@@ -89,7 +94,8 @@ tryst_status bootstrap_name_open(const char *text, struct err *err,
                                  struct bootstrap_name *name_p)
 {
     char port[8];
-    struct bootstrap_name name = {.pause_ns = LOOKUP_PAUSE_FIRST_NS};
+    struct bootstrap_name name = {.pause_ns = LOOKUP_PAUSE_FIRST_NS,
+                                  .patience_ns = LOOKUP_PATIENCE_NS};
     tryst_status status = address_parse(text, err, &name);
     if (status != TRYST_OK)
         return status;
@@ -196,26 +202,47 @@ static void lookup_leave(struct bootstrap_lookup *lookup)
 
 /* ---- the name ---------------------------------------------------------------------- */
 
+static void lookup_renew(struct bootstrap_name *name, uint64_t now_ns)
+{
+    if (name->lookup && clock_since_ns(name->lookup_ns, now_ns) >= name->patience_ns) {
+        lookup_leave(name->lookup);
+        name->lookup = NULL;
+        name->patience_ns *= 2;
+    } else if (name->lookup || now_ns < name->next_ns) {
+        return;
+    }
+    name->lookup_ns = now_ns;
+    lookup_start(name);
+}
+
+/* Return the end of a wait for the lookup: now if an address is known. */
+static uint64_t lookup_until_ns(const struct bootstrap_name *name, uint64_t now_ns,
+                                uint64_t until_ns)
+{
+    uint64_t left_ns = name->lookup_ns + name->patience_ns;
+    if (name->found)
+        return now_ns;
+    return left_ns < until_ns ? left_ns : until_ns;
+}
+
 tryst_status bootstrap_name_poll(struct bootstrap_name *name,
                                  const struct bootstrap_wait *wait, uint64_t until_ns)
 {
     uint64_t now_ns = clock_now_ns(wait->clock);
     if (name->is_numeric)
         return TRYST_OK;
-    if (!name->lookup && now_ns >= name->next_ns)
-        lookup_start(name);
-    if (name->lookup) {
-        tryst_status status = bootstrap_wait_fd(wait, name->lookup->event_fd, POLLIN,
-                                                name->found ? now_ns : until_ns);
-        if (status == TRYST_E_CANCELED)
-            return status;
-        if (status == TRYST_OK) {
-            lookup_take(name);
-            name->next_ns = clock_now_ns(wait->clock) + name->pause_ns;
-            name->pause_ns = 2 * name->pause_ns < LOOKUP_PAUSE_MOST_NS
-                                 ? 2 * name->pause_ns
-                                 : LOOKUP_PAUSE_MOST_NS;
-        }
+    lookup_renew(name, now_ns);
+    if (!name->lookup)
+        return name->found ? TRYST_OK : TRYST_AGAIN;
+    tryst_status status = bootstrap_wait_fd(wait, name->lookup->event_fd, POLLIN,
+                                            lookup_until_ns(name, now_ns, until_ns));
+    if (status == TRYST_E_CANCELED)
+        return status;
+    if (status == TRYST_OK) {
+        lookup_take(name);
+        name->next_ns = clock_now_ns(wait->clock) + name->pause_ns;
+        name->pause_ns = 2 * name->pause_ns < LOOKUP_PAUSE_MOST_NS ? 2 * name->pause_ns
+                                                                   : LOOKUP_PAUSE_MOST_NS;
     }
     return name->found ? TRYST_OK : TRYST_AGAIN;
 }

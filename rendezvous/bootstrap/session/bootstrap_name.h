@@ -4,9 +4,10 @@
  * One idea: a host name may be unknown yet, or have an old address, when a rank starts,
  * so resolving is a part of each attempt. getaddrinfo has the time limits of resolv.conf,
  * not the bootstrap's: a thread calls it, and a lookup that outlasts the bootstrap frees
- * its record by itself. Invariants: one lookup at a time; an answer stays until a later
- * lookup has another one, so a name service that fails or hangs delays no attempt at a
- * known address. A numeric host takes no thread. */
+ * its record by itself. A lookup may hang on a name service that was not reachable when
+ * the lookup began, so another one begins after 3 s, then after twice as long each time.
+ * Invariant: an answer stays until a later lookup has another one, so a name service that
+ * fails or hangs delays no attempt at a known address. A numeric host takes no thread. */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_NAME_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_NAME_H
 
@@ -14,9 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bootstrap_net.h"
+#include "core/text/err.h"
 
 struct bootstrap_lookup;
+struct bootstrap_wait;
 
 struct bootstrap_name {
     char host[256];
@@ -25,6 +27,8 @@ struct bootstrap_name {
     struct addrinfo *found; /**< the last answer; NULL: none yet */
     char why[128]; /**< reason while `found` is NULL: "cannot resolve the host: …" */
     struct bootstrap_lookup *lookup; /**< runs in a thread; NULL: none runs */
+    /** Start of the lookup, and the time after which another one begins. */
+    uint64_t lookup_ns, patience_ns;
     uint64_t next_ns, pause_ns; /**< time of the next lookup, and the pause after it */
 };
 

@@ -162,9 +162,8 @@ static bool is_loopback(const struct sockaddr *address)
 
 /* State of one bootstrap_listen. */
 struct listening {
-    const struct bootstrap_params *params;
+    const struct bootstrap_params *params; /* for messages */
     const struct bootstrap_wait *wait;
-    struct bootstrap_name name;
     uint64_t busy_until_ns; /* a port in use is tried again until then; 0: not in use */
     /* of the present try: */
     struct bootstrap_listeners listeners;
@@ -172,10 +171,34 @@ struct listening {
     int error;    /* errno of the last address that failed */
 };
 
+static void listeners_drop(struct bootstrap_listeners *listeners)
+{
+    for (size_t i = 0; i < listeners->count; i++)
+        close(listeners->fds[i]);
+    listeners->count = 0;
+}
+
+static bool listens_at(const struct bootstrap_listeners *listeners,
+                       const struct sockaddr *at, socklen_t bytes)
+{
+    for (size_t i = 0; i < listeners->count; i++) {
+        struct sockaddr_storage own = {0};
+        socklen_t own_bytes = sizeof own;
+        if (getsockname(listeners->fds[i], (struct sockaddr *)&own, &own_bytes) == 0 &&
+            own_bytes == bytes && memcmp(&own, at, bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void listening_add(struct listening *listening, const struct sockaddr *at,
                           socklen_t bytes)
 {
     struct bootstrap_listeners *listeners = &listening->listeners;
+    if (listens_at(listeners, at, bytes)) {
+        listening->outside |= !is_loopback(at);
+        return;
+    }
     if (listeners->count == BOOTSTRAP_LISTENERS_MAX)
         return;
     int fd = listen_at(at, bytes);
@@ -201,10 +224,10 @@ static void port_put(struct sockaddr_storage *at, uint16_t port)
 static tryst_status chosen_add(struct listening *listening, struct err *err)
 {
     struct netif_list *selected = NULL;
-    tryst_status status = netif_choose(listening->params->bind_interface, err, &selected);
+    tryst_status status = netif_choose(listening->listeners.net, err, &selected);
     for (size_t i = 0; status == TRYST_OK && i < selected->count; i++) {
         struct sockaddr_storage *at = &selected->items[i].address;
-        port_put(at, listening->name.port);
+        port_put(at, listening->listeners.name.port);
         listening_add(listening, (struct sockaddr *)at,
                       netif_address_bytes((struct sockaddr *)at));
     }
@@ -232,21 +255,30 @@ static tryst_status listening_refuse(const struct listening *listening, struct e
                    params->address, err_reason(listening->error));
 }
 
-static tryst_status listening_start(struct listening *listening, struct err *err)
+/* Listen at each address of the name, and at those of the chosen interfaces where that
+ * is needed. */
+static tryst_status addresses_add(struct listening *listening, struct err *err)
 {
-    const struct bootstrap_name *name = &listening->name;
-    const char *net = listening->params->bind_interface;
+    const struct bootstrap_listeners *listeners = &listening->listeners;
+    const struct bootstrap_name *name = &listeners->name;
+    const char *net = listeners->net;
     tryst_status status = TRYST_OK;
     for (struct addrinfo *at = name->found; at; at = at->ai_next)
         listening_add(listening, at->ai_addr, at->ai_addrlen);
-    size_t count = listening->listeners.count;
-    bool named_loopback = count > 0 && !listening->outside && !name->is_numeric &&
-                          strcmp(name->host, "localhost") != 0;
-    bool forwarded = count == 0 && listening->error == EADDRNOTAVAIL && net && *net;
+    bool named_loopback = listeners->count > 0 && !listening->outside &&
+                          !name->is_numeric && strcmp(name->host, "localhost") != 0;
+    bool forwarded =
+        listeners->count == 0 && listening->error == EADDRNOTAVAIL && net && *net;
     if (named_loopback || forwarded)
         status = chosen_add(listening, err);
     if (named_loopback && !(net && *net))
         status = TRYST_OK; /* loopback alone suffices */
+    return status;
+}
+
+static tryst_status listening_start(struct listening *listening, struct err *err)
+{
+    tryst_status status = addresses_add(listening, err);
     if (status == TRYST_OK && listening->listeners.count == 0)
         return listening_refuse(listening, err);
     return status;
@@ -259,7 +291,7 @@ static uint64_t listening_until_ns(struct listening *listening, uint64_t now_ns)
     const struct bootstrap_wait *wait = listening->wait;
     uint64_t busy_ns = wait->timeout_ns / 4;
     if (listening->error == EADDRNOTAVAIL)
-        return listening->name.is_numeric ? 0 : wait->deadline_ns;
+        return listening->listeners.name.is_numeric ? 0 : wait->deadline_ns;
     if (listening->error != EADDRINUSE)
         return 0;
     if (!listening->busy_until_ns)
@@ -275,12 +307,12 @@ static tryst_status listening_try(struct listening *listening, struct err *err)
     const struct bootstrap_wait *wait = listening->wait;
     uint64_t now_ns = clock_now_ns(wait->clock), until_ns = wait->deadline_ns;
     tryst_status status =
-        bootstrap_name_poll(&listening->name, wait, now_ns + LISTEN_NAME_NS);
+        bootstrap_name_poll(&listening->listeners.name, wait, now_ns + LISTEN_NAME_NS);
     if (status == TRYST_AGAIN) {
         err_set(err, TRYST_E_BOOTSTRAP,
                 "rank 0 cannot serve at %s: %s; check %s and the name service, or raise "
                 "TRYST_BOOTSTRAP_TIMEOUT",
-                listening->params->address, listening->name.why,
+                listening->params->address, listening->listeners.name.why,
                 listening->params->address_setting);
     } else if (status == TRYST_OK) {
         listening->outside = false;
@@ -288,7 +320,7 @@ static tryst_status listening_try(struct listening *listening, struct err *err)
         status = listening_start(listening, err);
         if (status == TRYST_OK)
             return status;
-        bootstrap_listeners_close(&listening->listeners);
+        listeners_drop(&listening->listeners);
         until_ns = listening_until_ns(listening, now_ns);
         if (status == TRYST_E_BOOTSTRAP && until_ns)
             status = TRYST_AGAIN;
@@ -324,24 +356,38 @@ tryst_status bootstrap_listen(const struct bootstrap_params *params,
                               const struct bootstrap_wait *wait, struct err *err,
                               struct bootstrap_listeners *listeners_p)
 {
-    struct listening listening = {.params = params, .wait = wait};
+    struct listening listening = {
+        .params = params, .wait = wait, .listeners.net = params->bind_interface};
     struct err why = ERR_INIT;
-    tryst_status status = bootstrap_name_open(params->address, err, &listening.name);
+    tryst_status status =
+        bootstrap_name_open(params->address, err, &listening.listeners.name);
     if (status != TRYST_OK)
         return status;
     status = listening_repeat(&listening, &why);
-    bootstrap_name_close(&listening.name);
-    if (status != TRYST_OK)
+    if (status != TRYST_OK) {
+        bootstrap_listeners_close(&listening.listeners);
         return err_set(err, status, "%s", why.text);
+    }
     *listeners_p = listening.listeners;
     return status;
 }
 
+void bootstrap_listeners_renew(struct bootstrap_listeners *listeners,
+                               const struct bootstrap_wait *wait)
+{
+    struct listening listening = {.wait = wait, .listeners = *listeners};
+    struct bootstrap_name *name = &listening.listeners.name;
+    if (!name->port || name->is_numeric)
+        return;
+    (void)bootstrap_name_poll(name, wait, 0);
+    (void)addresses_add(&listening, NULL);
+    *listeners = listening.listeners;
+}
+
 void bootstrap_listeners_close(struct bootstrap_listeners *listeners)
 {
-    for (size_t i = 0; i < listeners->count; i++)
-        close(listeners->fds[i]);
-    listeners->count = 0;
+    listeners_drop(listeners);
+    bootstrap_name_close(&listeners->name);
 }
 
 /* ---- at an address that Tryst chooses ---------------------------------------------- */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "bootstrap_name.h"
 #include "core/log/log.h"
 #include "core/os/clock.h"
 #include "core/text/err.h"
@@ -54,8 +55,11 @@ int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *
 struct bootstrap_listeners {
     int fds[BOOTSTRAP_LISTENERS_MAX];
     size_t count;
+    struct bootstrap_name name; /**< zero: an inherited listener */
+    const char *net;            /**< TRYST_NET's text; NULL: none */
 };
-/** Listen for rank 0 at `params->address`. If that belongs to this machine, listen there.
+/** Listen for rank 0 at `params->address`; `params->bind_interface` stays in use until
+ *  the listeners are closed. If that belongs to this machine, listen there.
  *  For a host name that means loopback here (Debian's 127.0.1.1), listen also on the
  *  interfaces that TRYST_NET or the default chooses, which other machines reach. An
  *  address of another machine (forwarded) needs `params->bind_interface`. Never a
@@ -65,6 +69,10 @@ struct bootstrap_listeners {
 tryst_status bootstrap_listen(const struct bootstrap_params *params,
                               const struct bootstrap_wait *wait, struct err *err,
                               struct bootstrap_listeners *listeners_p);
+/** Listen also at what is new since: another address of the name, or another chosen
+ *  interface. Returns at once. */
+void bootstrap_listeners_renew(struct bootstrap_listeners *listeners,
+                               const struct bootstrap_wait *wait);
 void bootstrap_listeners_close(struct bootstrap_listeners *listeners);
 
 /** Listen for rank 0 where the ranks get the address later: at loopback, or at the

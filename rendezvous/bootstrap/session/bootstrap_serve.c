@@ -112,8 +112,7 @@ static void refused_add(const struct server *server, char *text, size_t capacity
 
 bool serve_awaits_ranks(const struct server *server)
 {
-    return !server->warned && server->joined_count < server->size &&
-           server->failure.status == TRYST_OK;
+    return server->joined_count < server->size && server->failure.status == TRYST_OK;
 }
 
 void serve_warn(struct server *server)

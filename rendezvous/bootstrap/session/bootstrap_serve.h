@@ -13,7 +13,7 @@ void serve_payload(struct server *server, struct conn *conn);
 void serve_ended(struct server *server, struct conn *conn);
 /** Fail the session because a waiting member's deadline has passed. */
 void serve_overdue(struct server *server, const struct conn *conn);
-/** True if ranks are missing, and that has not been logged yet. */
+/** True if ranks are missing, and the session has not failed. */
 bool serve_awaits_ranks(const struct server *server);
 /** Log which ranks have come and which have not, once. */
 void serve_warn(struct server *server);

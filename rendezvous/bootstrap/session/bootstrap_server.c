@@ -25,6 +25,8 @@
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS)
 /* A clock other than the kernel's is polled at this interval. */
 #define POLL_LIMIT_MS 20
+/* While ranks are missing, rank 0's name is resolved again at this interval. */
+#define RENEW_NS NS_PER_S
 
 /* ---- slots ------------------------------------------------------------------------- */
 
@@ -254,8 +256,11 @@ static uint64_t next_end_ns(const struct server *server)
     uint64_t next = server->own_left ? server->end_ns : UINT64_MAX;
     if (server->accept_pause_ns)
         next = earlier(next, server->accept_pause_ns);
-    if (serve_awaits_ranks(server))
-        next = earlier(next, bootstrap_warn_ns(&server->wait));
+    if (serve_awaits_ranks(server)) {
+        next = earlier(next, server->renew_ns);
+        if (!server->warned)
+            next = earlier(next, bootstrap_warn_ns(&server->wait));
+    }
     for (size_t i = 0; i < server->conns_count; i++) {
         const struct conn *conn = &server->conns[i];
         if (conn->state == CONN_FREE)
@@ -346,12 +351,22 @@ static bool server_ended(const struct server *server, uint64_t now_ns)
     return server->left_count == server->size;
 }
 
+static void missing_await(struct server *server, uint64_t now_ns)
+{
+    if (!server->warned && bootstrap_wait_is_long(&server->wait))
+        serve_warn(server);
+    if (now_ns < server->renew_ns)
+        return;
+    bootstrap_listeners_renew(&server->listeners, &server->wait);
+    server->renew_ns = now_ns + RENEW_NS;
+}
+
 bool server_progress(struct server *server, bool wait)
 {
     uint64_t now_ns = clock_now_ns(server->clock);
     drop_overdue(server, now_ns);
-    if (serve_awaits_ranks(server) && bootstrap_wait_is_long(&server->wait))
-        serve_warn(server);
+    if (serve_awaits_ranks(server))
+        missing_await(server, now_ns);
     if (server_ended(server, now_ns))
         return false;
     size_t count = polls_fill(server, now_ns);
@@ -445,6 +460,7 @@ tryst_status server_open(const struct bootstrap_params *params,
                                            .deadline_ns = clock_now_ns(params->clock) +
                                                           params->timeout_ns,
                                            .timeout_ns = params->timeout_ns};
+    server->renew_ns = clock_now_ns(params->clock) + RENEW_NS;
     server->gather.first_rank = -1;
     list_init(&server->store.entries);
     tryst_status status = slots_make(server, own_fd);

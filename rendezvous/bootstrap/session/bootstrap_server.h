@@ -137,7 +137,8 @@ struct server {
     uint64_t silent_count; /**< unproved connections dropped before they sent a proof */
     uint64_t refused_count;
     char refused[448];          /**< the last refused connection, and the reason */
-    struct bootstrap_wait wait; /**< since the server was opened; for the warning */
+    struct bootstrap_wait wait; /**< since the server was opened */
+    uint64_t renew_ns;          /**< time at which the listeners are renewed */
     bool warned;
 
     pthread_t thread;

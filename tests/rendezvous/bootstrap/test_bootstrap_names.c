@@ -6,6 +6,7 @@
 
 #include <netdb.h>
 
+#include "support/fake_clock.h"
 #include "support/patience.h"
 
 int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
@@ -104,8 +105,8 @@ static void names_that_come_late(void **state)
         {"unknown at both ends", {UNKNOWN, HERE}, {UNKNOWN, HERE}},
         {"the service has no answer yet", {AGAIN, HERE}, {AGAIN, HERE}},
         {"an old address of rank 0's host", {ANSWER("192.0.2.1"), HERE}, {HERE}},
-        {"an old address at rank 1", {HERE}, {ANSWER("127.0.0.9"), HERE}},
-        {"loopback first", {HERE}, {ANSWER("127.0.1.1"), HERE}},
+        {"loopback first, at rank 1", {HERE}, {ANSWER("127.0.1.1"), HERE}},
+        {"another address once rank 0 serves", {ANSWER("127.0.0.9"), HERE}, {HERE}},
         {"several addresses", {HERE}, {ANSWER("127.0.0.9", "::1", "127.0.0.1")}},
         {"known, then unknown, then elsewhere",
          {HERE},
@@ -170,7 +171,7 @@ static void known_address_outlasts_the_service(void **state)
     names_init(&job, addresses, false);
     scripts[0].answers[0] = (struct answer)HERE;
     scripts[1].answers[0] = (struct answer)HERE;
-    scripts[1].answers[1] = (struct answer){.code = EAI_AGAIN, .delay_us = 1000000};
+    scripts[1].answers[1] = (struct answer){.code = EAI_AGAIN, .delay_us = 600000};
     pthread_create(&job.ranks[1].thread, NULL, job_rank_main, &job.ranks[1]);
     while (atomic_load(&scripts[1].asked) < 2)
         usleep(10000);
@@ -182,6 +183,35 @@ static void known_address_outlasts_the_service(void **state)
         usleep(10000);
 }
 
+/* A lookup that hangs, on a name service that could not be reached when it began, does
+ * not keep a later one from its answer. */
+static void hanging_lookup_is_left(void **state)
+{
+    struct job job;
+    char addresses[2][64];
+    struct clock_fake fake;
+    names_init(&job, addresses, false);
+    clock_fake_init(&fake, 1000);
+    for (int rank = 0; rank < 2; rank++) {
+        job.ranks[rank].params.clock = &fake.clock;
+        scripts[rank].answers[0] = (struct answer){.code = EAI_AGAIN, .delay_us = 700000};
+        scripts[rank].answers[1] = (struct answer)HERE;
+    }
+    job_start(&job);
+    while (atomic_load(&running) < 2)
+        usleep(1000);
+    while (pthread_tryjoin_np(job.ranks[1].thread, NULL) != 0) {
+        assert_true(clock_now_ns(&fake.clock) < 19 * NS_PER_S);
+        clock_fake_advance(&fake, 100 * NS_PER_MS);
+        usleep(5000);
+    }
+    pthread_join(job.ranks[0].thread, NULL);
+    job_expect(&job, TRYST_OK, NULL);
+    assert_int_equal(atomic_load(&running), 2);
+    while (atomic_load(&running))
+        usleep(10000);
+}
+
 static void cancel_ends_a_lookup(void **state)
 {
     for (int rank = 0; rank < 2; rank++) {
@@ -189,7 +219,7 @@ static void cancel_ends_a_lookup(void **state)
         char addresses[2][64];
         atomic_bool cancel = true;
         names_init(&job, addresses, false);
-        scripts[rank].answers[0] = (struct answer){.code = EAI_FAIL, .delay_us = 300000};
+        scripts[rank].answers[0] = (struct answer){.code = EAI_FAIL, .delay_us = 50000};
         job.ranks[1 - rank].absent = true;
         job.ranks[rank].params.cancel = &cancel;
         job_run(&job);
@@ -214,6 +244,7 @@ int main(void)
         cmocka_unit_test(names_that_come_late),
         cmocka_unit_test(names_that_never_come),
         cmocka_unit_test(known_address_outlasts_the_service),
+        cmocka_unit_test(hanging_lookup_is_left),
         cmocka_unit_test(cancel_ends_a_lookup),
         cmocka_unit_test(nothing_is_left),
     };
