@@ -221,8 +221,8 @@ static tryst_status pmix_read(const struct config *config, const struct launch *
     if (publishes && status == TRYST_OK)
         root_text(env, text);
     if (status == TRYST_OK && (publishes || !bootstrap_pmix_cached(text, &size)))
-        status = bootstrap_pmix_meet(publishes ? text : NULL, env->params.timeout_ns, err,
-                                     text, &size);
+        status = bootstrap_pmix_meet(publishes ? text : NULL, env->params.timeout_ns,
+                                     env->params.log, err, text, &size);
     if (status == TRYST_OK && !publishes)
         status = root_text_parse(config, text, err, env);
     bootstrap_wipe(text, sizeof text);

@@ -17,6 +17,7 @@
 #include "core/os/descriptors.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
 #include "rendezvous/bootstrap/session/bootstrap_auth.h"
+#include "rendezvous/bootstrap/session/bootstrap_net.h"
 #include "transports/signal_guard.h"
 
 /* PMIx 3 to 5 */
@@ -235,16 +236,32 @@ static int thread_start(struct meeting *meeting, pthread_t *thread_p)
     return error;
 }
 
-/* Wait for the thread's end; false: the deadline has passed, the thread now owns the
- * record, and *is_answering_p is set if PMIx had received the request. */
-static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *is_answering_p)
+/* Wait for the thread's end until `end_ns`, under the lock. */
+static void meeting_wait_until(struct meeting *meeting, uint64_t end_ns)
 {
-    const struct timespec end = {.tv_sec = (time_t)(meeting->deadline_ns / NS_PER_S),
-                                 .tv_nsec = (long)(meeting->deadline_ns % NS_PER_S)};
+    const struct timespec end = {.tv_sec = (time_t)(end_ns / NS_PER_S),
+                                 .tv_nsec = (long)(end_ns % NS_PER_S)};
     int error = 0;
-    pthread_mutex_lock(&meeting->lock);
     while (!meeting->done && error == 0)
         error = pthread_cond_timedwait(&meeting->ended, &meeting->lock, &end);
+}
+
+/* Wait for the thread's end; false: the deadline has passed, the thread now owns the
+ * record, and *is_answering_p is set if PMIx had received the request. */
+static bool meeting_wait(struct meeting *meeting, pthread_t thread,
+                         const struct bootstrap_wait *wait, const struct log *log,
+                         bool *is_answering_p)
+{
+    pthread_mutex_lock(&meeting->lock);
+    if (bootstrap_warn_ns(wait) < meeting->deadline_ns) {
+        meeting_wait_until(meeting, bootstrap_warn_ns(wait));
+        if (!meeting->done)
+            bootstrap_wait_warn(wait, log,
+                                meeting->is_answering
+                                    ? "rank 0 has published no address by PMIx"
+                                    : "PMIx has not answered");
+    }
+    meeting_wait_until(meeting, meeting->deadline_ns);
     bool done = meeting->done;
     meeting->abandoned = !done;
     *is_answering_p = meeting->is_answering;
@@ -292,7 +309,8 @@ bool bootstrap_pmix_usable(char *text, size_t capacity)
     return usable;
 }
 
-tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct err *err,
+tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns,
+                                 const struct log *log, struct err *err,
                                  char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
 {
     pthread_t thread;
@@ -307,7 +325,9 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
         return err_set(err, TRYST_E_SYSTEM, "cannot start a thread for PMIx: %s",
                        strerror(error));
     }
-    if (!meeting_wait(meeting, thread, &is_answering))
+    struct bootstrap_wait wait = {.deadline_ns = meeting->deadline_ns,
+                                  .timeout_ns = timeout_ns};
+    if (!meeting_wait(meeting, thread, &wait, log, &is_answering))
         return err_set(
             err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
             is_answering ? "rank 0 has published no address by PMIx"

@@ -21,6 +21,7 @@ struct answer {
     const char *addresses[3];
     int code;
     unsigned delay_us;
+    bool hangs; /* until the test opens the gate */
 };
 
 /* Answers of each side (rank 0 asks for "worker-0.example", rank 1 for
@@ -31,6 +32,7 @@ struct script {
 };
 static struct script scripts[2];
 static _Atomic int running; /* calls that have not returned */
+static atomic_bool gate;
 
 static int script_answer(const struct answer *answer, const char *port,
                          const struct addrinfo *hints, struct addrinfo **found_p)
@@ -39,6 +41,8 @@ static int script_answer(const struct answer *answer, const char *port,
     own.ai_flags |= AI_NUMERICHOST;
     if (answer->delay_us)
         usleep(answer->delay_us);
+    while (answer->hangs && !atomic_load(&gate))
+        usleep(1000);
     *found_p = NULL;
     for (int i = 0; i < 3 && answer->addresses[i]; i++) {
         if (__real_getaddrinfo(answer->addresses[i], port, &own, tail_p) != 0)
@@ -79,6 +83,15 @@ static void names_init(struct job *job, char addresses[2][64], bool serves)
         job->ranks[0].params.listen_fd = -1;
     }
     memset(scripts, 0, sizeof scripts);
+    atomic_store(&gate, false);
+}
+
+/* End the lookups that were left to their threads. */
+static void lookups_end(void)
+{
+    atomic_store(&gate, true);
+    while (atomic_load(&running))
+        usleep(1000);
 }
 
 #define ANSWER(...)                  \
@@ -138,8 +151,8 @@ static void names_that_never_come(void **state)
          "Temporary failure in name resolution"},
         {ANSWER("192.0.2.1"), ANSWER("127.0.0.9"), "not an address of this machine",
          "(127.0.0.9:"},
-        {{.code = EAI_FAIL, .delay_us = 800000},
-         {.code = EAI_FAIL, .delay_us = 800000},
+        {{.code = EAI_FAIL, .hangs = true},
+         {.code = EAI_FAIL, .hangs = true},
          "the name service has not answered",
          "the name service has not answered"},
     };
@@ -159,8 +172,7 @@ static void names_that_never_come(void **state)
         assert_non_null(strstr(job.ranks[0].err.text, cases[i].own_text));
         assert_non_null(strstr(job.ranks[1].err.text, cases[i].other_text));
     }
-    while (atomic_load(&running)) /* lookups that were left */
-        usleep(10000);
+    lookups_end();
 }
 
 /* A name service that stops answering delays no attempt at the address that is known. */
@@ -171,7 +183,7 @@ static void known_address_outlasts_the_service(void **state)
     names_init(&job, addresses, false);
     scripts[0].answers[0] = (struct answer)HERE;
     scripts[1].answers[0] = (struct answer)HERE;
-    scripts[1].answers[1] = (struct answer){.code = EAI_AGAIN, .delay_us = 600000};
+    scripts[1].answers[1] = (struct answer){.code = EAI_AGAIN, .hangs = true};
     pthread_create(&job.ranks[1].thread, NULL, job_rank_main, &job.ranks[1]);
     while (atomic_load(&scripts[1].asked) < 2)
         usleep(10000);
@@ -179,8 +191,7 @@ static void known_address_outlasts_the_service(void **state)
     job_join(&job);
     job_expect(&job, TRYST_OK, NULL);
     assert_int_equal(atomic_load(&running), 1);
-    while (atomic_load(&running))
-        usleep(10000);
+    lookups_end();
 }
 
 /* A lookup that hangs, on a name service that could not be reached when it began, does
@@ -194,7 +205,7 @@ static void hanging_lookup_is_left(void **state)
     clock_fake_init(&fake, 1000);
     for (int rank = 0; rank < 2; rank++) {
         job.ranks[rank].params.clock = &fake.clock;
-        scripts[rank].answers[0] = (struct answer){.code = EAI_AGAIN, .delay_us = 700000};
+        scripts[rank].answers[0] = (struct answer){.code = EAI_AGAIN, .hangs = true};
         scripts[rank].answers[1] = (struct answer)HERE;
     }
     job_start(&job);
@@ -208,8 +219,7 @@ static void hanging_lookup_is_left(void **state)
     pthread_join(job.ranks[0].thread, NULL);
     job_expect(&job, TRYST_OK, NULL);
     assert_int_equal(atomic_load(&running), 2);
-    while (atomic_load(&running))
-        usleep(10000);
+    lookups_end();
 }
 
 static void cancel_ends_a_lookup(void **state)
@@ -219,13 +229,12 @@ static void cancel_ends_a_lookup(void **state)
         char addresses[2][64];
         atomic_bool cancel = true;
         names_init(&job, addresses, false);
-        scripts[rank].answers[0] = (struct answer){.code = EAI_FAIL, .delay_us = 50000};
+        scripts[rank].answers[0] = (struct answer){.code = EAI_FAIL, .hangs = true};
         job.ranks[1 - rank].absent = true;
         job.ranks[rank].params.cancel = &cancel;
         job_run(&job);
         job_expect(&job, TRYST_E_CANCELED, "was cancelled");
-        while (atomic_load(&running))
-            usleep(10000);
+        lookups_end();
     }
 }
 
