@@ -165,7 +165,7 @@ static const char *host_text(const struct host_identity *identity,
     const char *name = identity->host_name;
     size_t bytes = strlen(name), half = (HOST_TEXT_BYTES - 3) / 2;
     if (bytes < HOST_TEXT_BYTES)
-        (void)snprintf(text, HOST_TEXT_BYTES, "%s",
+        (void)snprintf(text, HOST_TEXT_BYTES, "%.32s",
                        bytes ? name : "(host without a name)");
     else
         (void)snprintf(text, HOST_TEXT_BYTES, "%.*s..%s", (int)half, name,

@@ -3,9 +3,9 @@
  *
  * One idea: HMAC-SHA256 with the token as key over a transcript that holds both nonces,
  * the role, rank, size, both jobs' identities and the verdict, so that no MAC is valid
- * twice, for another rank or job, or for the other side. A peer without the token can compute no MAC; since the server
- * proves second, such a peer never receives one either. Invariant: comparisons take the
- * same time whatever differs. */
+ * twice, for another rank or job, or for the other side. A peer without the token can
+ * compute no MAC; since the server proves second, such a peer never receives one either.
+ * Invariant: comparisons take the same time whatever differs. */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_AUTH_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_SESSION_BOOTSTRAP_AUTH_H
 

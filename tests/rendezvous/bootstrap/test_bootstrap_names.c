@@ -24,7 +24,7 @@ struct answer {
     bool hangs; /* until the test opens the gate */
 };
 
-/* Answers of each side (rank 0 asks for "worker-0.example", rank 1 for
+/* Answers of each side (rank 0 resolves "worker-0.example", rank 1
  * "worker-0.example."), the last one repeated. */
 struct script {
     struct answer answers[ANSWERS_MAX];
@@ -59,11 +59,11 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
         (hints && hints->ai_flags & AI_NUMERICHOST))
         return __real_getaddrinfo(host, port, hints, found_p);
     struct script *script = &scripts[host[16] == '.'];
+    atomic_fetch_add(&running, 1);
     int i = atomic_fetch_add(&script->asked, 1);
     while (i > 0 && (i >= ANSWERS_MAX ||
                      (!script->answers[i].addresses[0] && !script->answers[i].code)))
         i--;
-    atomic_fetch_add(&running, 1);
     int code = script_answer(&script->answers[i], port, hints, found_p);
     atomic_fetch_sub(&running, 1);
     return code;
@@ -135,6 +135,7 @@ static void names_that_come_late(void **state)
         print_message("%s\n", cases[i].name);
         job_run(&job);
         job_expect(&job, TRYST_OK, NULL);
+        lookups_end();
     }
 }
 
@@ -171,8 +172,8 @@ static void names_that_never_come(void **state)
         print_message("%s\n%s\n", job.ranks[0].err.text, job.ranks[1].err.text);
         assert_non_null(strstr(job.ranks[0].err.text, cases[i].own_text));
         assert_non_null(strstr(job.ranks[1].err.text, cases[i].other_text));
+        lookups_end();
     }
-    lookups_end();
 }
 
 /* A name service that stops answering delays no attempt at the address that is known. */
