@@ -241,7 +241,7 @@ run() { # <kind> <transport> <ranks a host>
     for h in a b; do
         for ((i = 0; i < $3; i++)); do
             TRYST_RANK=$rank TRYST_SIZE=$((2 * $3)) TRYST_BOOTSTRAP=$at:4711 TRYST_TRANSPORT=$2 \
-                TRYST_TOKEN=0123456789abcdef0123456789abcdef TRYST_BOOTSTRAP_TIMEOUT=20s TRYST_LOG_LEVEL=debug \
+                TRYST_TOKEN=0123456789abcdef0123456789abcdef TRYST_BOOTSTRAP_TIMEOUT=20s TRYST_LOG_LEVEL=info \
                 timeout 60 ip netns exec $h "$program" >"$dir/out.$rank" 2>"$dir/err.$rank" &
             pids+=($!)
             rank=$((rank + 1))
@@ -252,7 +252,7 @@ run() { # <kind> <transport> <ranks a host>
         [ "$(grep -c ': TRYST_OK$' "$dir/out.$i")" -eq $((rank - 1)) ] || good=no
     done
     # between the hosts, as the first rank reports it: "ucx on eth0"
-    reached=$(sed -n "s/.*reached rank $3 over \([a-z]*\( on [^ :]*\)*\):.*/\1/p" "$dir/err.0" | head -n 1)
+    reached=$(sed -n "s/.*reached rank $3 on [^ ]* over \([a-z]*\( on [^ :]*\)*\):.*/\1/p" "$dir/err.0" | head -n 1)
     [[ "${reached#* on }" =~ ^$(wanted "$1")$ ]] || [ "$good" = no ] || good="the wrong interface"
     [ "$2" = auto ] || [[ "$reached" = "$2"* ]] || [ "$good" = no ] || good="the wrong transport"
     line=$(cat "$dir"/out.* | awk '$1 == "first" { if ($2 > s) s = $2; if ($4 > c) c = $4 } END { printf "%5.2f s %5.2f s", s, c }')
