@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "core/os/descriptors.h"
+#include "core/thread/thread.h"
 
 #ifndef TRYST_MODULE_DIR
 #define TRYST_MODULE_DIR ""
@@ -180,6 +181,7 @@ static tryst_status module_open(struct attempt *attempt,
         module = entry(attempt->host);
     (void)signal_guard_end(&guard);
     descriptors_low_release();
+    thread_exit_watch();
 
     if (!entry) {
         const char *reason = dlerror();

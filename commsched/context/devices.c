@@ -72,7 +72,8 @@ static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 static tryst_status start_begin(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device)
 {
     struct devices_start *start = mem_zalloc(sizeof *start);
-    if (!start || opener_init(&start->opener, &start_ops, ctx) != TRYST_OK) {
+    if (!start || opener_init(&start->opener, &start_ops, "the driver of device memory",
+                              ctx) != TRYST_OK) {
         mem_free(start);
         return TRYST_E_NOMEM;
     }

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 
-#include "commsched/progress/thread.h"
 #include "context.h"
 #include "rendezvous/submission.h"
 
@@ -19,7 +18,7 @@ static void opener_log(const struct tryst_host *host, tryst_log_level level,
 {
     struct opener *opener = container_of(host->log_arg, struct opener, log);
     pthread_mutex_lock(&opener->mutex);
-    if (opener->state != OPENER_LEFT)
+    if (opener->state != OPENER_LEFT && !thread_exits())
         LOG_AT(&opener->log, level, "%s", text);
     pthread_mutex_unlock(&opener->mutex);
 }
@@ -33,7 +32,7 @@ static void submission_run(struct rendezvous *rdv, struct submission *submission
 }
 
 tryst_status opener_init(struct opener *opener, const struct opener_ops *ops,
-                         const tryst_ctx *ctx)
+                         const char *name, const tryst_ctx *ctx)
 {
     tryst_status status = config_copy(ctx->config, &opener->config);
     if (status != TRYST_OK)
@@ -43,6 +42,7 @@ tryst_status opener_init(struct opener *opener, const struct opener_ops *ops,
     if (thread_cond_open(&opener->wake) != 0)
         goto close_mutex;
     opener->ops = ops;
+    opener->name = name;
     opener->submission.run = submission_run;
     opener->rdv = ctx->rdv;
     opener->log = ctx->log;
@@ -63,7 +63,16 @@ void opener_run(struct opener *opener)
     opener->spent_ns = clock_since_ns(opener->begin_ns, clock_monotonic_ns());
 }
 
-static void *opener_main(void *arg)
+bool opener_stops(struct opener *opener)
+{
+    pthread_mutex_lock(&opener->mutex);
+    bool stops = opener->state == OPENER_LEFT || thread_exits();
+    pthread_mutex_unlock(&opener->mutex);
+    thread_exit_watch();
+    return stops;
+}
+
+static void opener_main(void *arg)
 {
     struct opener *opener = arg;
     opener_run(opener);
@@ -77,13 +86,14 @@ static void *opener_main(void *arg)
     pthread_mutex_unlock(&opener->mutex);
     if (left)
         opener->ops->undo(opener);
-    return NULL;
 }
 
 tryst_status opener_start(struct opener *opener)
 {
+    struct thread_params params = {
+        .run = opener_main, .arg = opener, .name = opener->name, .log = &opener->log};
     opener->state = OPENER_RUNS;
-    opener->has_thread = thread_create_blocked(&opener->thread, opener_main, opener) == 0;
+    opener->has_thread = thread_open(&opener->thread, &params) == 0;
     if (opener->has_thread)
         return TRYST_OK;
     opener->state = OPENER_NEW;
@@ -111,7 +121,7 @@ bool opener_leave(struct opener *opener)
     bool leaves = opener->state == OPENER_RUNS;
     if (leaves) {
         opener->state = OPENER_LEFT;
-        pthread_detach(opener->thread);
+        pthread_detach(opener->thread.id);
     }
     pthread_mutex_unlock(&opener->mutex);
     return leaves;
@@ -120,8 +130,10 @@ bool opener_leave(struct opener *opener)
 void opener_close(struct opener *opener)
 {
     /* After LEFT the caller is the opener's thread, which is detached. */
-    if (opener->has_thread && opener->state != OPENER_LEFT)
-        pthread_join(opener->thread, NULL);
+    if (opener->has_thread && opener->state == OPENER_LEFT)
+        thread_leave();
+    else if (opener->has_thread)
+        pthread_join(opener->thread.id, NULL);
     pthread_cond_destroy(&opener->wake);
     pthread_mutex_destroy(&opener->mutex);
     config_close(opener->config);

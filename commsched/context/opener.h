@@ -14,6 +14,9 @@
  *  thread gets a record with copies of its input: configuration, log, host table. The
  *  thread touches nothing of the context.
  *
+ *  Exit: exit() waits for the thread (core/thread/thread.c). `run` calls opener_stops
+ *  between two steps, so that the thread ends soon.
+ *
  *  Ownership: the creator owns the record until opener_start, the thread while the state
  *  is RUNS or LEFT, and the progress domain once the state is ENDED. The thread hands the
  *  record over by a submission, so `ended` runs in a pass. The push is a release and the
@@ -31,6 +34,7 @@
 
 #include "core/log/log.h"
 #include "core/text/err.h"
+#include "core/thread/thread.h"
 #include "rendezvous/op/op.h"
 #include "transports/module.h"
 #include "tryst/tryst.h"
@@ -56,6 +60,7 @@ enum opener_state { OPENER_NEW, OPENER_RUNS, OPENER_ENDED, OPENER_LEFT };
 /** The first member of a start's record. */
 struct opener {
     const struct opener_ops *ops;
+    const char *name;             /**< of the foreign code; static */
     struct submission submission; /**< carries ENDED into the progress domain */
     struct rendezvous *rdv;
     struct config *config; /**< a copy */
@@ -67,18 +72,22 @@ struct opener {
     uint64_t spent_ns; /**< time from begin_ns to the end of `run` */
     bool taken;        /**< `ended` has been called; of the progress domain */
     bool has_thread;
-    pthread_t thread;
+    struct thread thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake; /**< signalled when RUNS ends */
     enum opener_state state;
 };
 
-/** Copy the thread's input from the context. TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM. */
+/** Copy the thread's input from the context; `name` is the foreign code's, static.
+ *  TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM. */
 tryst_status opener_init(struct opener *opener, const struct opener_ops *ops,
-                         const tryst_ctx *ctx);
+                         const char *name, const tryst_ctx *ctx);
 /** Call `run` in a new thread, all signals blocked; `ended` follows in a pass.
  *  TRYST_E_SYSTEM: the thread cannot be created, and nothing has happened. Any thread. */
 tryst_status opener_start(struct opener *opener);
+/** True if `run` should call no more foreign code: the record was left, or the process
+ *  exits. Called by `run` before each step of a start. */
+bool opener_stops(struct opener *opener);
 /** Call `run` in this thread; the caller calls `ended`. */
 void opener_run(struct opener *opener);
 /** True if a thread was started and `ended` has not been called. Progress domain. */

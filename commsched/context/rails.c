@@ -211,8 +211,10 @@ static void start_run(struct opener *opener)
         .text = start->out.text,
         .own_shm_allowed = start->in.own_shm_allowed};
     const struct transport_ops *ops = transport_get(&opener->host, start->kind, found);
-    start->out.status =
-        ops ? rail_make(start, ops, &params, &start->out.rail) : TRYST_E_UNSUPPORTED;
+    start->out.status = !ops ? TRYST_E_UNSUPPORTED
+                        : opener_stops(opener)
+                            ? TRYST_E_CONTEXT
+                            : rail_make(start, ops, &params, &start->out.rail);
     if (start->out.status != TRYST_OK)
         start->out.rail = NULL;
     if (!ops)
@@ -352,7 +354,8 @@ static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind,
                                      uint32_t place)
 {
     struct rails_start *start = mem_zalloc(sizeof *start);
-    if (!start || opener_init(&start->opener, &start_ops, ctx) != TRYST_OK) {
+    if (!start || opener_init(&start->opener, &start_ops, transport_kind_name(kind),
+                              ctx) != TRYST_OK) {
         mem_free(start);
         return NULL;
     }

@@ -26,7 +26,6 @@
  */
 #include "ctx.h"
 #include "rendezvous/rendezvous.h"
-#include "thread.h"
 
 tryst_status ack_timer_open(tryst_ctx *ctx)
 {
@@ -49,7 +48,7 @@ void ack_timer_stop(tryst_ctx *ctx)
     bool runs = timer->runs;
     pthread_mutex_unlock(&timer->mutex);
     if (runs)
-        pthread_join(timer->thread, NULL);
+        pthread_join(timer->thread.id, NULL);
     timer->runs = timer->called = timer->stop = false;
 }
 
@@ -84,7 +83,7 @@ static void timer_wait(struct ack_timer *timer)
         rc = pthread_cond_timedwait(&timer->wake, &timer->mutex, &at);
 }
 
-static void *timer_main(void *arg)
+static void timer_main(void *arg)
 {
     tryst_ctx *ctx = arg;
     struct ack_timer *timer = &ctx->ack_timer;
@@ -97,7 +96,30 @@ static void *timer_main(void *arg)
         pthread_mutex_lock(&timer->mutex);
     }
     pthread_mutex_unlock(&timer->mutex);
-    return NULL;
+}
+
+/* Stop the thread at the exit of the process, unless `mutex` is taken: the exit then
+ * calls again. */
+static void timer_stop(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    struct ack_timer *timer = &ctx->ack_timer;
+    if (pthread_mutex_trylock(&timer->mutex) != 0)
+        return;
+    timer->stop = true;
+    pthread_cond_signal(&timer->wake);
+    pthread_mutex_unlock(&timer->mutex);
+}
+
+/* Create the thread. The caller holds `mutex`. */
+static bool timer_start(tryst_ctx *ctx)
+{
+    struct thread_params params = {.run = timer_main,
+                                   .stop = timer_stop,
+                                   .arg = ctx,
+                                   .name = "the acknowledgement timer",
+                                   .log = &ctx->log};
+    return thread_open(&ctx->ack_timer.thread, &params) == 0;
 }
 
 bool ack_timer_call(void *arg)
@@ -108,9 +130,9 @@ bool ack_timer_call(void *arg)
         return false;
     pthread_mutex_lock(&timer->mutex);
     if (!timer->runs)
-        timer->runs = thread_create_blocked(&timer->thread, timer_main, ctx) == 0;
-    timer->called = timer->runs;
+        timer->runs = timer_start(ctx);
+    bool called = timer->called = timer->runs && !timer->stop;
     pthread_cond_signal(&timer->wake);
     pthread_mutex_unlock(&timer->mutex);
-    return timer->called;
+    return called;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/thread/thread.h"
 #include "tryst/tryst.h"
 
 /** The thread exists from the first ack_timer_call of a group until the group's close,
@@ -16,11 +17,11 @@
 struct ack_timer {
     pthread_mutex_t mutex; /**< guards all other members but delay_ns */
     pthread_cond_t wake;
-    pthread_t thread;
+    struct thread thread;
     uint64_t delay_ns; /**< TRYST_ACK_DELAY, constant; 0: no timer */
     bool runs;         /**< the thread exists */
     bool called;       /**< the thread ticks; false: it sleeps until the next call */
-    bool stop;
+    bool stop;         /**< the thread ends, or has ended because the process exits */
 };
 
 tryst_status ack_timer_open(tryst_ctx *ctx);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/memory/list.h"
+#include "core/thread/thread.h"
 #include "tryst/tryst.h"
 
 /** The progress lock, and the threads that wait for the lock or for an operation.
@@ -36,7 +37,7 @@ struct progress {
     uint32_t passes;       /**< passes since the poller ran */
     uint32_t clock_stride; /**< passes of a wait between two readings of the clock */
     uint64_t poll_at_ns;   /**< when tryst_progress runs the poller again */
-    pthread_t thread;
+    struct thread thread;
     bool thread_runs;
     pthread_mutex_t thread_mutex;
     _Atomic(bool) thread_stop;

@@ -3,11 +3,10 @@
  * The background thread: holds the progress lock until another thread waits for the lock
  * itself.
  *
- * Invariants: all signals are blocked in this thread; TRYST_BIND binds this thread alone,
- * never a thread of the program.
+ * Invariants: all signals are blocked in this thread (core/thread/thread.h); TRYST_BIND
+ * binds this thread alone, never a thread of the program.
  */
 #include <errno.h>
-#include <signal.h>
 
 #include "core/text/refuse.h"
 #include "ctx.h"
@@ -41,7 +40,7 @@ static void thread_bind(tryst_ctx *ctx)
                  *err.text ? err.text : tryst_status_str(status));
 }
 
-static void *thread_main(void *arg)
+static void thread_run(void *arg)
 {
     tryst_ctx *ctx = arg;
     trace_thread_name(ctx->trace, "progress");
@@ -53,28 +52,14 @@ static void *thread_main(void *arg)
         progress_until(ctx, stop_is_requested, ctx, TRYST_FOREVER);
         progress_lock_pass(ctx);
     }
-    return NULL;
 }
 
-int thread_create_blocked(pthread_t *thread, void *(*fn)(void *arg), void *arg)
+static void thread_stop(void *arg)
 {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(thread, NULL, fn, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
-int thread_cond_open(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    int rc = pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-    return rc;
+    tryst_ctx *ctx = arg;
+    /* release: pairs with the acquire in stop_is_requested. */
+    atomic_store_explicit(&ctx->progress.thread_stop, true, memory_order_release);
+    poller_wake(&ctx->poller);
 }
 
 tryst_status progress_thread_start(tryst_ctx *ctx)
@@ -83,7 +68,12 @@ tryst_status progress_thread_start(tryst_ctx *ctx)
     tryst_status status = TRYST_OK;
     pthread_mutex_lock(&progress->thread_mutex);
     if (!progress->thread_runs) {
-        int rc = thread_create_blocked(&progress->thread, thread_main, ctx);
+        struct thread_params params = {.run = thread_run,
+                                       .stop = thread_stop,
+                                       .arg = ctx,
+                                       .name = "the background thread",
+                                       .log = &ctx->log};
+        int rc = thread_open(&progress->thread, &params);
         progress->thread_runs = rc == 0;
         errno = rc;
         status = progress->thread_runs ? TRYST_OK : TRYST_E_SYSTEM;
@@ -97,10 +87,8 @@ void progress_thread_stop(tryst_ctx *ctx)
     struct progress *progress = &ctx->progress;
     if (!progress->thread_runs)
         return;
-    /* release: pairs with the acquire in stop_is_requested. */
-    atomic_store_explicit(&progress->thread_stop, true, memory_order_release);
-    poller_wake(&ctx->poller);
-    pthread_join(progress->thread, NULL);
+    thread_stop(ctx);
+    pthread_join(progress->thread.id, NULL);
     progress->thread_runs = false;
 }
 

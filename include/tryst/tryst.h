@@ -69,6 +69,13 @@
  *    the library raises SIGPIPE. The library of a fabric or driver may install signal
  *    handlers while it loads, in a thread of Tryst, after the first contact with a peer.
  *    Tryst restores the earlier dispositions when the load ends.
+ *  - A program may exit while contexts are open, or while a fabric or a driver still
+ *    starts after tryst_close; its other threads are then outside the library. exit()
+ *    ends the library's threads, and waits for a start under way, because destructors of
+ *    the fabric's library would crash beside it. A wait of more than a second is one line
+ *    on stderr. exit() does not wait for a start that is blocked (without processor time
+ *    for 10 s), nor longer than 5 min. _exit and quick_exit run no destructors and wait
+ *    for nothing; so should a child end that was forked during a start.
  *  - No descriptor of the library is ever 0, 1 or 2, also where the program has closed
  *    these numbers. While a fabric (ucx, ofi) is open, its sockets do not get these
  *    numbers either: each of them that is closed has a placeholder. Reads and writes of a
@@ -283,7 +290,9 @@ TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **c
  *  Blocks:  see the list at the top of this header. Not from a callback. A start of a
  *           fabric or a driver that takes longer goes on in its thread, which closes what
  *           it opens and touches nothing of the caller's; the log names the start. The
- *           program must then not unload the library.
+ *           exit of the program waits for it (see the rules at the top). The shared
+ *           library stays loaded after dlclose; link a library of your own that contains
+ *           libtryst.a with -Wl,-z,nodelete.
  *           If the group stays open (tryst_group_close), the context does too.
  *  Thread:  no other thread may be inside a call of this context. */
 TRYST_API void tryst_close(tryst_ctx *ctx);

@@ -3,7 +3,8 @@
 # The libraries export only tryst_*, the static ones as the shared ones, so that no
 # internal name can collide with a name of a host program; modules export only their
 # entry. The soname and the version node of all symbols contain the major version, and
-# below 1.0 the minor version too. libtryst needs neither BLAS nor a fabric.
+# below 1.0 the minor version too. libtryst needs neither BLAS nor a fabric. dlclose does
+# not unload the shared libraries.
 set -eu
 fail=0
 complain() { echo "symbols: $*"; fail=1; }
@@ -27,6 +28,8 @@ check_library() { # <name> <exported names must be more than>
     [ "$soname" = "lib$1.so.$abi" ] || complain "soname is '$soname', not lib$1.so.$abi"
     [ "$(readlink "$BUILD/lib/$soname")" = "lib$1.so.$VERSION" ] ||
         complain "$soname is not a link to lib$1.so.$VERSION"
+    "$READELF" -d "$shared" | grep -q NODELETE ||
+        complain "$shared can be unloaded while one of its threads runs (-z nodelete)"
     nodeless=$("$NM" -D --defined-only "$shared" |
         awk -v node="@@TRYST_$abi" '$2 != "A" && substr($3, length($3) - length(node) + 1) != node')
     [ -z "$nodeless" ] || complain "$shared: not in version node TRYST_$abi:" "$nodeless"

@@ -14,7 +14,7 @@ enum { UCS_ERR_IO = -3, FI_EIO_CODE = -EIO };
 
 _Atomic(unsigned) slow_start_ms;
 _Atomic(int) slow_start_fails;
-_Atomic(unsigned) slow_start_begun, slow_start_ended;
+_Atomic(unsigned) slow_start_begun, slow_start_ended, slow_start_inside;
 
 #define EXPORTED __attribute__((visibility("default")))
 EXPORTED int ucp_init_version(unsigned major, unsigned minor, const void *params,
@@ -47,9 +47,11 @@ int ucp_init_version(unsigned major, unsigned minor, const void *params,
     int (*real)(unsigned, unsigned, const void *, const void *, void **);
     real_find("libucp.so.0", "ucp_init_version", &real);
     atomic_fetch_add(&slow_start_begun, 1);
+    atomic_fetch_add(&slow_start_inside, 1);
     pause_sleep(slow_start_ms);
     int rc = slow_start_fails ? UCS_ERR_IO : real(major, minor, params, config, context);
     atomic_fetch_add(&slow_start_ended, 1);
+    atomic_fetch_sub(&slow_start_inside, 1);
     return rc;
 }
 
@@ -66,8 +68,11 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
     int (*real)(uint32_t, const char *, const char *, uint64_t, const void *, void **);
     real_find("libfabric.so.1", "fi_getinfo", &real);
     static _Atomic(int) called;
+    atomic_fetch_add(&slow_start_inside, 1);
     pause_sleep(first_ms(&called, slow_start_ms / 2));
-    return real(version, node, service, flags, hints, info);
+    int rc = real(version, node, service, flags, hints, info);
+    atomic_fetch_sub(&slow_start_inside, 1);
+    return rc;
 }
 
 int fi_fabric(void *attr, void **fabric, void *context)
@@ -76,8 +81,10 @@ int fi_fabric(void *attr, void **fabric, void *context)
     static _Atomic(int) called;
     real_find("libfabric.so.1", "fi_fabric", &real);
     atomic_fetch_add(&slow_start_begun, 1);
+    atomic_fetch_add(&slow_start_inside, 1);
     pause_sleep(first_ms(&called, slow_start_ms - slow_start_ms / 2));
     int rc = slow_start_fails ? FI_EIO_CODE : real(attr, fabric, context);
     atomic_fetch_add(&slow_start_ended, 1);
+    atomic_fetch_sub(&slow_start_inside, 1);
     return rc;
 }

@@ -17,5 +17,7 @@ extern _Atomic(unsigned) slow_start_ms;
 extern _Atomic(int) slow_start_fails;
 /** Calls of ucp_init, or of fi_fabric, that have begun and that have returned. */
 extern _Atomic(unsigned) slow_start_begun, slow_start_ended;
+/** Calls of all three functions that have not returned. */
+extern _Atomic(unsigned) slow_start_inside;
 
 #endif

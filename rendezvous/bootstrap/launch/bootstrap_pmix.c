@@ -15,6 +15,7 @@
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
 #include "core/os/descriptors.h"
+#include "core/thread/thread.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
 #include "rendezvous/bootstrap/session/bootstrap_auth.h"
 #include "rendezvous/bootstrap/session/bootstrap_net.h"
@@ -39,6 +40,7 @@ struct pmix_api {
 /* Shared by the caller and its thread. The caller frees it, or the thread if the caller
  * has timed out. */
 struct meeting {
+    struct thread thread;
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool done;         /* written under the lock, as are all fields below that change */
@@ -121,8 +123,8 @@ static tryst_status text_put(struct meeting *meeting, const struct pmix_api *api
 static bool gives_up(struct meeting *meeting)
 {
     pthread_mutex_lock(&meeting->lock);
-    bool over =
-        meeting->abandoned || clock_now_ns(NULL) + AGAIN_NS >= meeting->deadline_ns;
+    bool over = thread_exits() || meeting->abandoned ||
+                clock_now_ns(NULL) + AGAIN_NS >= meeting->deadline_ns;
     pthread_mutex_unlock(&meeting->lock);
     return over;
 }
@@ -192,7 +194,7 @@ static void meeting_free(struct meeting *meeting)
     mem_free(meeting);
 }
 
-static void *meeting_main(void *arg)
+static void meeting_main(void *arg)
 {
     struct meeting *meeting = arg;
     tryst_status status = meet(meeting);
@@ -202,9 +204,10 @@ static void *meeting_main(void *arg)
     meeting->done = true;
     pthread_cond_signal(&meeting->ended);
     pthread_mutex_unlock(&meeting->lock);
-    if (abandoned)
-        meeting_free(meeting);
-    return NULL;
+    if (!abandoned)
+        return;
+    thread_leave();
+    meeting_free(meeting);
 }
 
 /* ---- the caller -------------------------------------------------------------------- */
@@ -227,15 +230,6 @@ static struct meeting *meeting_new(const char *tell, uint64_t timeout_ns)
     return meeting;
 }
 
-static int thread_start(struct meeting *meeting, pthread_t *thread_p)
-{
-    sigset_t mask;
-    signal_mask_begin(&mask);
-    int error = pthread_create(thread_p, NULL, meeting_main, meeting);
-    signal_mask_end(&mask);
-    return error;
-}
-
 /* Wait for the thread's end until `end_ns`, under the lock. */
 static void meeting_wait_until(struct meeting *meeting, uint64_t end_ns)
 {
@@ -248,10 +242,10 @@ static void meeting_wait_until(struct meeting *meeting, uint64_t end_ns)
 
 /* Wait for the thread's end; false: the deadline has passed, the thread now owns the
  * record, and *is_answering_p is set if PMIx had received the request. */
-static bool meeting_wait(struct meeting *meeting, pthread_t thread,
-                         const struct bootstrap_wait *wait, const struct log *log,
-                         bool *is_answering_p)
+static bool meeting_wait(struct meeting *meeting, const struct bootstrap_wait *wait,
+                         const struct log *log, bool *is_answering_p)
 {
+    pthread_t id = meeting->thread.id;
     pthread_mutex_lock(&meeting->lock);
     if (bootstrap_warn_ns(wait) < meeting->deadline_ns) {
         meeting_wait_until(meeting, bootstrap_warn_ns(wait));
@@ -267,9 +261,9 @@ static bool meeting_wait(struct meeting *meeting, pthread_t thread,
     *is_answering_p = meeting->is_answering;
     pthread_mutex_unlock(&meeting->lock);
     if (done)
-        pthread_join(thread, NULL);
+        pthread_join(id, NULL);
     else
-        pthread_detach(thread);
+        pthread_detach(id);
     return done;
 }
 
@@ -313,13 +307,13 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns,
                                  const struct log *log, struct err *err,
                                  char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
 {
-    pthread_t thread;
     bool is_answering = false;
     struct meeting *meeting = meeting_new(tell, timeout_ns);
+    struct thread_params params = {.run = meeting_main, .arg = meeting, .name = "PMIx"};
     if (!meeting)
         return err_set(err, TRYST_E_NOMEM,
                        "cannot send a request to PMIx: out of memory");
-    int error = thread_start(meeting, &thread);
+    int error = thread_open(&meeting->thread, &params);
     if (error != 0) {
         meeting_free(meeting);
         return err_set(err, TRYST_E_SYSTEM, "cannot start a thread for PMIx: %s",
@@ -327,7 +321,7 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns,
     }
     struct bootstrap_wait wait = {.deadline_ns = meeting->deadline_ns,
                                   .timeout_ns = timeout_ns};
-    if (!meeting_wait(meeting, thread, &wait, log, &is_answering))
+    if (!meeting_wait(meeting, &wait, log, &is_answering))
         return err_set(
             err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
             is_answering ? "rank 0 has published no address by PMIx"
