@@ -47,14 +47,6 @@ static uint64_t host_config_number(const struct tryst_host *host, const char *na
     return value;
 }
 
-static uint64_t host_random_u64(void)
-{
-    uint64_t number = 0;
-    if (random_secret(&number, sizeof number) != TRYST_OK)
-        number = clock_monotonic_ns();
-    return number;
-}
-
 /* Get the registration of `mem` with `rail`. A bulk's first use of the region on the rail
  * makes it; memory_release or memory_rail_forget undoes it. NULL: the rail needs none. */
 static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
@@ -95,7 +87,6 @@ void module_host_init(struct tryst_host *host, const struct config *config,
         .poller_add = poller_add,
         .poller_remove = poller_remove,
         .mem_handle = host_mem_handle,
-        .random_u64 = host_random_u64,
         .random_secret = random_secret,
         .descriptors_left = descriptors_left,
     };

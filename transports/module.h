@@ -22,7 +22,7 @@
 #include "transports/transport.h"
 #include "tryst/types.h"
 
-#define TRYST_MODULE_ABI_VERSION 2u
+#define TRYST_MODULE_ABI_VERSION 3u
 #define TRYST_MODULE_ENTRY       "tryst_module_v1"
 
 struct poller;
@@ -52,9 +52,6 @@ struct tryst_host {
      *  the rail needs none. Returns the status of the rail's mem_register.
      *  Domain: progress. */
     tryst_status (*mem_handle)(struct tryst_mem *mem, struct rail *rail, void **handle_p);
-    /** Draw a number that spreads choices, such as the first port to try. Not a secret:
-     *  where the kernel gives no random bytes, the number is the clock's. */
-    uint64_t (*random_u64)(void);
     /** Fill `secret_p` with unpredictable bytes. TRYST_OK, or TRYST_E_SYSTEM with
      *  errno: the kernel gives no random bytes. */
     tryst_status (*random_secret)(void *secret_p, size_t bytes);

@@ -41,13 +41,28 @@
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
 
-/* Draw the secret of this process's tables. Without random numbers the secret stays
- * constant; rendezvous_open, which draws too, then reports the failure. */
+/* errno of the draw of this process's secret; 0: drawn. Written inside the once. */
+static int hash_secret_error;
+
 static void hash_secret_draw(void)
 {
     struct hash_secret secret;
     if (random_secret(&secret, sizeof secret) == TRYST_OK)
         hash_secret_set(&secret);
+    else
+        hash_secret_error = errno;
+}
+
+/* Draw the secret of this process's tables, once. Without one no context opens, since its
+ * tables would have the constant secret of the tests. */
+static tryst_status hash_secret_need(struct err *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, hash_secret_draw);
+    if (hash_secret_error == 0)
+        return TRYST_OK;
+    return err_set(err, TRYST_E_SYSTEM, "cannot get random bytes: %s",
+                   err_reason(hash_secret_error));
 }
 
 /* How long tryst_close waits for descriptors of other processes to be closed. */
@@ -218,9 +233,9 @@ static void wiring_close(tryst_ctx *ctx)
 static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
                              struct err *err)
 {
-    static pthread_once_t secret = PTHREAD_ONCE_INIT;
-    pthread_once(&secret, hash_secret_draw);
-    tryst_status status = ctx_config_open(ctx, params, err);
+    tryst_status status = hash_secret_need(err);
+    if (status == TRYST_OK)
+        status = ctx_config_open(ctx, params, err);
     if (status != TRYST_OK)
         return status;
     status = settings_check(ctx, err);

@@ -6,13 +6,19 @@
  * on each host, each with its own process and prefix. */
 #include "support/unit.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <tryst/tryst.h>
+#include <unistd.h>
 
 #include "core/os/clock.h"
 #include "rendezvous/bootstrap/roster/roster_gather.h"
 #include "rendezvous/bootstrap/session/bootstrap_wire.h"
+#include "support/child.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
 /* bytes that a rank announces of its plan (commsched/context/group_plan.c) */
@@ -92,8 +98,43 @@ static void test_open(void **state)
 #endif
 }
 
+/* The random bytes of the C library, which fail while `random_fails` is set. */
+static bool random_fails;
+ssize_t getrandom(void *to, size_t bytes, unsigned flags)
+{
+    if (!random_fails)
+        return syscall(SYS_getrandom, to, bytes, flags);
+    errno = ENOSYS;
+    return -1;
+}
+
+/* Without random bytes no context opens, neither then nor later: the secret of the tables
+ * is drawn once. */
+static void random_bytes_lack(void)
+{
+    tryst_ctx *ctx;
+    random_fails = true;
+    if (tryst_open(NULL, &ctx) != TRYST_E_SYSTEM ||
+        !strstr(tryst_last_error(), "cannot get random bytes: Function not implemented"))
+        _exit(1);
+    random_fails = false;
+    _exit(tryst_open(NULL, &ctx) == TRYST_E_SYSTEM ? 0 : 2);
+}
+
+static void no_context_opens_without_random_bytes(void **state)
+{
+    int status;
+    pid_t child = child_fork();
+    if (child == 0)
+        random_bytes_lack();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_open)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_context_opens_without_random_bytes),
+        cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

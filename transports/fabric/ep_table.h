@@ -35,10 +35,9 @@ static inline uint32_t ep_table_slot_of(uint64_t id)
 }
 
 /** Start an empty table. `most` is a power of two less one, at most 65535. */
-static inline void ep_table_init(struct ep_table *table, const struct tryst_host *host,
-                                 uint32_t most)
+static inline void ep_table_init(struct ep_table *table, uint32_t most)
 {
-    *table = (struct ep_table){.most = most, .next = (uint32_t)host->random_u64() % most};
+    *table = (struct ep_table){.most = most};
 }
 
 static inline void ep_table_end(struct ep_table *table, const struct tryst_host *host)
@@ -88,6 +87,8 @@ static inline tryst_status ep_table_add(struct ep_table *table,
     uint64_t secret;
     if (host->random_secret(&secret, sizeof secret) != TRYST_OK)
         return TRYST_E_SYSTEM;
+    if (!table->count) /* start at a random slot, by bits that no id contains */
+        table->next = (uint32_t)(secret & 0xffff);
     if (ep_table_grow(table, host) != TRYST_OK)
         return TRYST_E_NOMEM;
     uint32_t slot = table->next % table->count;

@@ -31,7 +31,7 @@ void *fabric_rail_new(const struct rail_params *params, const struct transport_o
     rail->host = params->host;
     rail->poller = params->poller;
     rail->source.fd = -1;
-    ep_table_init(&rail->table, params->host, eps_max);
+    ep_table_init(&rail->table, eps_max);
     list_init(&rail->done);
     list_init(&rail->work);
     (void)snprintf(rail->name, sizeof rail->name, "%s",

@@ -12,6 +12,7 @@
 #include "ofi_rail.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,12 +117,15 @@ static in_port_t *port_of(const struct fi_info *info)
 int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p)
 {
     in_port_t *port = rail->ports_count ? port_of(rail->info) : NULL;
-    uint32_t first = (uint32_t)rail->fabric.host->random_u64();
+    uint32_t first;
     int rc = -FI_EADDRINUSE;
     if (!port)
         return endpoint_try(rail, ep_p);
+    if (rail->fabric.host->random_secret(&first, sizeof first) != TRYST_OK)
+        return -errno;
     for (uint32_t i = 0; rc == -FI_EADDRINUSE && i < rail->ports_count; i++) {
-        *port = htons((uint16_t)(rail->port_first + (first + i) % rail->ports_count));
+        *port = htons((uint16_t)(rail->port_first +
+                                 (first % rail->ports_count + i) % rail->ports_count));
         rc = endpoint_try(rail, ep_p);
     }
     *port = 0;

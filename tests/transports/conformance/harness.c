@@ -495,7 +495,7 @@ void conf_open(struct conf_ctx *ctx)
                link_listen(&ctx->poller, &ctx->log, NULL, (unsigned)ctx->size,
                            link_accepted, ctx, &ctx->listener, &mine->address),
                TRYST_OK);
-    mine->nonce = ctx->host.random_u64();
+    CONF_EQUAL(ctx, ctx->host.random_secret(&mine->nonce, sizeof mine->nonce), TRYST_OK);
     atomic_store(&mine->published, ++ctx->opens);
 }
 
