@@ -96,25 +96,29 @@ void rendezvous_group_leave(struct rendezvous *rdv)
     rdv->scopes.end = UINT64_MAX; /* all later records are answered CLOSED */
 }
 
-/* True if nothing is left to send to the peer. */
+/* True if the peer can still get and send frames. */
+static bool peer_is_reached(const struct peer *peer)
+{
+    return peer->life <= PEER_LEFT && peer->endpoint.ep && !peer->endpoint.broken;
+}
+
+/* True if nothing is left to send to the peer, or nothing can be sent. */
 static bool peer_is_quiet(const struct peer *peer)
 {
-    if (peer->life == PEER_GONE || !peer->endpoint.ep)
+    if (!peer_is_reached(peer))
         return true;
-    return peer->life <= PEER_LEFT && urgent_empty(&peer->out.pending) &&
-           list_empty(&peer->out.want_answers) && !peer->out.answers_count &&
-           !peer->in.closed_count && !peer->in.unacked && !peer->in.header_due;
+    return urgent_empty(&peer->out.pending) && list_empty(&peer->out.want_answers) &&
+           !peer->out.answers_count && !peer->in.closed_count && !peer->in.unacked &&
+           !peer->in.header_due;
 }
 
 /* True if the peer has read all frames that were sent, as its LEAVE, its heartbeats or
- * its headers report; also without an endpoint. */
+ * its headers report; also if it can read none. */
 static bool peer_has_read(const struct peer *peer)
 {
-    return peer->life == PEER_GONE || !peer->endpoint.ep ||
-           peer->rank == peer->rdv->group->roster.rank ||
-           (peer->life <= PEER_LEFT &&
-            (peer->liveness.peer_read >= peer->out.frames_sent ||
-             peer->out.frames_acked == (uint32_t)peer->out.frames_sent));
+    return !peer_is_reached(peer) || peer->rank == peer->rdv->group->roster.rank ||
+           peer->liveness.peer_read >= peer->out.frames_sent ||
+           peer->out.frames_acked == (uint32_t)peer->out.frames_sent;
 }
 
 bool rendezvous_group_quiet(const struct rendezvous *rdv)

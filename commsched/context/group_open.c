@@ -38,8 +38,11 @@
 #include "topology/net/port_range.h"
 #include "transports/fault_script.h"
 
-/* How long peers get to read the last frames before LEAVE, and again to read LEAVE. */
-#define LEAVE_NS (2 * NS_PER_S)
+/* How long peers get to answer (QUIET_NS), and in all until they have read the last
+ * frames (LEAVE_NS): a close beside a stopped peer ends within 2 s, and the other peers
+ * have half a second for LEAVE. */
+#define QUIET_NS (1 * NS_PER_S)
+#define LEAVE_NS (1500 * NS_PER_MS)
 /* How long endpoints get to close by force. No peer is needed, so a longer close
  * means that a fabric hangs. */
 #define CUT_NS (10 * NS_PER_S)
@@ -310,12 +313,14 @@ static bool is_gone(void *arg)
 static void group_cut(tryst_ctx *ctx)
 {
     char ranks[256];
+    uint64_t begin_ns = clock_monotonic_ns();
     rendezvous_live_closing(ctx->rdv);
     progress_pass(ctx); /* run the submissions before the close */
     rendezvous_group_leave(ctx->rdv);
-    progress_until(ctx, is_quiet, ctx, LEAVE_NS);
+    progress_until(ctx, is_quiet, ctx, QUIET_NS);
     rendezvous_group_leave_send(ctx->rdv);
-    progress_until(ctx, is_read, ctx, LEAVE_NS);
+    uint64_t spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns());
+    progress_until(ctx, is_read, ctx, spent_ns < LEAVE_NS ? LEAVE_NS - spent_ns : 0);
     descriptors_low_refresh(); /* UCX opens sockets also while closing */
     rendezvous_group_cut(ctx->rdv);
     ctx->cut = true;

@@ -34,8 +34,8 @@
  *      tryst_group_open            all ranks have come              its timeout_ns
  *      tryst_wait, _wait_all,      the operations are complete      their timeout_ns
  *        _wait_any
- *      tryst_group_close,          what is queued has been sent,    2 s,
- *        tryst_close               peers have read it,              2 s,
+ *      tryst_group_close,          what is queued has been sent     1.5 s,
+ *        tryst_close               and peers have read it,
  *                                  the endpoints are closed,        10 s,
  *                                  and starts under way have ended  TRYST_PEER_TIMEOUT
  *      tryst_group_peer,           the thread that makes progress   100 ms

@@ -3,10 +3,13 @@
  * peers get the death as the cause of their errors, by rank, and exchange with each other
  * without errors.
  *
- * TRYST_TEST_KILLS sets the number of kills. In one more test the victim dies at the
+ * TRYST_TEST_KILLS sets the number of kills. A close after a death, or beside a stopped
+ * rank, ends within 2 s. In one more test the victim dies at the
  * worst moment: during the fabric's own copy. */
 #include "harness.h"
 
+#include "support/child.h"
+#include "support/patience.h"
 #include "support/unit.h"
 
 #include <pthread.h>
@@ -14,13 +17,16 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS = 4, VICTIM = 3, BYTES = 16 << 20, ROUNDS = 2 };
+enum { RANKS = 4, VICTIM = 3, BYTES = 16 << 20, ROUNDS = 2, LOAD_MAX = 64 };
+#define CLOSE_MAX_NS 2000000000ull /* for a close, as tryst.h promises */
 
 struct kill_run {
     uint64_t seed;
     _Atomic(uint32_t) counter;
+    pid_t pids[RANKS];
 };
 
 /* One rank's state for one peer: the tensor that is sent (the same for all peers), the
@@ -216,9 +222,136 @@ static void test_dies_while_it_copies(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* ---- closing after a death --- */
+
+/* The limit of a close: CLOSE_MAX_NS. */
+static void close_timed(struct harness_rank *rank, tryst_step *step)
+{
+    uint64_t begin_ns = harness_now_ns();
+    tryst_step_close(step, NULL);
+    harness_close(rank);
+    uint64_t took_ns = harness_now_ns() - begin_ns;
+    dprintf(2, "rank %d closed in %.2f s\n", rank->rank, (double)took_ns / 1e9);
+    CHECK(took_ns < (harness_is_sanitized() ? patience_ns(CLOSE_MAX_NS) : CLOSE_MAX_NS));
+}
+
+/* Exchange with all others until an operation fails, and close at once, amid the
+ * transfers with the living. */
+static void close_main(struct harness_rank *rank)
+{
+    struct kill_run *run = rank->arg;
+    struct side sides[RANKS];
+    char edge[24];
+    bool failed = false;
+    tryst_step *step = harness_step(rank, 1);
+    sides_open(sides);
+    exchange(rank, step, "connect", 8, sides);
+    harness_barrier(rank, &run->counter);
+    uint64_t begin_ns = harness_now_ns();
+    exchange(rank, step, "measured", BYTES, sides);
+    if (rank->rank == VICTIM)
+        killer_start(run, harness_now_ns() - begin_ns);
+    for (int i = 0; !failed; i++) {
+        snprintf(edge, sizeof edge, "round %d", i);
+        for (int peer = 0; peer < RANKS; peer++)
+            if (peer != rank->rank)
+                side_start(rank, step, peer, edge, BYTES, &sides[peer]);
+        for (int peer = 0; peer < RANKS; peer++) {
+            if (peer == rank->rank)
+                continue;
+            failed = failed || tryst_wait(sides[peer].recv, TRYST_FOREVER) != TRYST_OK ||
+                     tryst_wait(sides[peer].send, TRYST_FOREVER) != TRYST_OK;
+            tryst_op_release(sides[peer].recv);
+            tryst_op_release(sides[peer].send);
+        }
+    }
+    close_timed(rank, step);
+    sides_close(sides);
+}
+
+/* Start processes that compute, as `stress -c` does. */
+static void load_start(pid_t *pids, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if ((pids[i] = child_fork()) == 0)
+            for (volatile unsigned spin = 0;; spin++)
+                continue;
+}
+
+static void load_stop(const pid_t *pids, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+}
+
+/* TRYST_TEST_LOAD: processes that compute meanwhile (0). */
+static void test_close(void **state)
+{
+    uint64_t kills = harness_setting("TRYST_TEST_KILLS", 1), seed = unit_seed();
+    uint64_t load = harness_setting("TRYST_TEST_LOAD", 0) % LOAD_MAX, failed = 0;
+    pid_t pids[LOAD_MAX];
+    load_start(pids, load);
+    for (uint64_t i = 0; i < kills; i++) {
+        struct kill_run *run = harness_share(sizeof *run);
+        run->seed = seed + i;
+        struct harness_params params = {.size = RANKS,
+                                        .main = close_main,
+                                        .arg = run,
+                                        .killed = VICTIM,
+                                        .timeout_s = 60};
+        failed += harness_run(&params) != 0;
+        harness_unshare(run, sizeof *run);
+    }
+    load_stop(pids, load);
+    print_message("%u of %u kills failed\n", (unsigned)failed, (unsigned)kills);
+    assert_int_equal(failed, 0);
+}
+
+/* A rank closes amid a transfer to a stopped rank, which answers nothing. */
+static void stopped_main(struct harness_rank *rank)
+{
+    struct kill_run *run = rank->arg;
+    struct side sides[RANKS];
+    tryst_step *step = harness_step(rank, 1);
+    sides_open(sides);
+    exchange(rank, step, "connect", 8, sides);
+    run->pids[rank->rank] = getpid();
+    harness_barrier(rank, &run->counter);
+    if (rank->rank == 0) {
+        CHECK(kill(run->pids[VICTIM], SIGSTOP) == 0);
+        tryst_op *send = harness_send(rank, step, VICTIM, "x", sides[0].sent, BYTES);
+        tryst_op *recv = harness_recv(rank, step, VICTIM, "y", sides[0].received, BYTES);
+        (void)tryst_wait(send, 50000000);
+        tryst_op_release(send);
+        tryst_op_release(recv);
+        close_timed(rank, step);
+        kill(run->pids[VICTIM], SIGKILL);
+    } else if (rank->rank == VICTIM) {
+        harness_end(harness_recv(rank, step, 0, "never", sides[0].received, 8),
+                    TRYST_E_PEER);
+    }
+    sides_close(sides);
+}
+
+static void test_close_beside_stopped(void **state)
+{
+    struct kill_run *run = harness_share(sizeof *run);
+    struct harness_params params = {.size = RANKS,
+                                    .main = stopped_main,
+                                    .arg = run,
+                                    .killed = VICTIM,
+                                    .timeout_s = 60};
+    int failed = harness_run(&params);
+    harness_unshare(run, sizeof *run);
+    assert_int_equal(failed, 0);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dies_while_it_copies),
-                                       cmocka_unit_test(test_kills)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_close), cmocka_unit_test(test_close_beside_stopped),
+        cmocka_unit_test(test_dies_while_it_copies), cmocka_unit_test(test_kills)};
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -292,9 +292,10 @@ static void *on_dispatch_arg(struct side *side)
 
 /* ---- time -------------------------------------------------------------------------- */
 
-/* tryst_group_close waits at most this long for each of its conditions
+/* tryst_group_close waits at most this long for its first condition, and for both
  * (commsched/context/group_open.c). */
-#define LEAVE_NS (2 * NS_PER_S)
+#define QUIET_NS (1 * NS_PER_S)
+#define LEAVE_NS (1500 * NS_PER_MS)
 
 /* Go one step further, as group_cut there does, when a condition has come true or its
  * time is over. */
@@ -310,7 +311,7 @@ static void rank_leave(struct sim *sim, int which)
     else
         return;
     rank->leaving++;
-    rank->leave_until_ns = sim->world.clock.now_ns + LEAVE_NS;
+    rank->leave_until_ns = rank->leave_end_ns;
 }
 
 static void rank_leave_begin(struct sim *sim, int which)
@@ -323,7 +324,8 @@ static void rank_leave_begin(struct sim *sim, int which)
     rendezvous_group_leave(sim->world.sides[which].rdv);
     memset(rank->steps, 0, sizeof rank->steps); /* closed together with the group */
     rank->leaving = 1;
-    rank->leave_until_ns = sim->world.clock.now_ns + LEAVE_NS;
+    rank->leave_until_ns = sim->world.clock.now_ns + QUIET_NS;
+    rank->leave_end_ns = sim->world.clock.now_ns + LEAVE_NS;
     sim->world.sides[which].has_events = true;
 }
 
