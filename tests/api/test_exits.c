@@ -46,6 +46,13 @@ int __lsan_is_turned_off(void)
     return leaves_open;
 }
 
+/* Options of ThreadSanitizer: threads that run at exit() are the subject here. */
+__attribute__((used, visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "report_thread_leaks=0";
+}
+
 /* Check the end of a slow start. Registered before any handler of the library, so it runs
  * after those and before the destructors of the fabric's library. */
 static void start_check(void)

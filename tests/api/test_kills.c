@@ -222,7 +222,7 @@ static void test_dies_while_it_copies(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ---- closing after a death --- */
+/* ---- closing after a death --------------------------------------------------------- */
 
 /* The limit of a close: CLOSE_MAX_NS. */
 static void close_timed(struct harness_rank *rank, tryst_step *step)

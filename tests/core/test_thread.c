@@ -21,6 +21,13 @@ enum { GOOD = 0, FOREIGN_CODE_RUNS = 9, NOT_REGISTERED = 10, WORK_MS = 300 };
 static _Atomic(int) inside;
 static _Atomic(bool) has_stopped;
 
+/* Options of ThreadSanitizer: threads that run at exit() are the subject here. */
+__attribute__((used, visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "report_thread_leaks=0";
+}
+
 static void ms_sleep(unsigned ms)
 {
     struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
