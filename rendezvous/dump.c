@@ -6,6 +6,7 @@
  * Invariant: nothing is changed; the dump may run while the engine is stuck.
  */
 #include "dump.h"
+#include "core/text/origin.h"
 #include "late.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
@@ -57,8 +58,8 @@ void rendezvous_dump(struct rendezvous *rdv, int fd)
         dprintf(fd, "tryst: no group\n");
         return;
     }
-    dprintf(fd, "tryst: rank %d of %d; peers:\n", rdv->group->roster.rank,
-            rdv->group->roster.size);
+    dprintf(fd, "tryst: rank %d of %d, run " ORIGIN_RUN "; peers:\n",
+            rdv->group->roster.rank, rdv->group->roster.size, rdv->group->run);
     for (int i = 0; i < rdv->group->roster.size; i++)
         if (rdv->group->peers[i])
             dump_peer(fd, rdv->group->peers[i]);

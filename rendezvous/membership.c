@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "core/memory/alloc.h"
-#include "core/text/hash.h"
 #include "membership.h"
 #include "rendezvous.h"
+#include "rendezvous/bootstrap/roster/rank_key.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/accept.h"
 #include "rendezvous/peer/clock_offset.h"
@@ -60,12 +60,11 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     rdv->group = group;
     group_begin(rdv);
     memcpy(&rdv->cookie, group->cookie, sizeof rdv->cookie);
+    group->run = rank_run(group->cookie);
     rendezvous_clock_open(rdv);
     peer_tree_join(rdv);
     if (rdv->live) {
-        /* The page identifies the ranks of one group, but must not show the cookie
-         * itself. */
-        live_session(rdv->live, hash_bytes(group->cookie, sizeof group->cookie));
+        live_session(rdv->live, group->run);
         live_phase(rdv->live, TRYST_LIVE_OPEN);
     }
     return TRYST_OK;

@@ -17,6 +17,7 @@ struct wiring {
     struct rails rails;
     struct devices devices;
     struct colls *colls;
+    struct profile_file *profile; /**< NULL: TRYST_PROFILE is not set, or no group */
 };
 
 #endif

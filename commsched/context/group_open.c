@@ -236,9 +236,14 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     status = rendezvous_group_open(ctx->rdv, group, err);
     if (status != TRYST_OK)
         goto close_roster;
+    /* relaxed: nothing else is passed on with these values. */
+    atomic_store_explicit(&ctx->run, group->run, memory_order_relaxed);
+    atomic_store_explicit(&ctx->size, group->roster.size, memory_order_relaxed);
     pace_start(ctx, group);
     if (group->plan)
         colls_plan_set(ctx->wiring->colls, &group->plan->coll);
+    profile_file_open(
+        ctx, &(struct origin){group->run, group->roster.rank, group->roster.size});
     bootstrap_env_wipe(env);
     mem_free(env);
     return TRYST_OK;
@@ -363,8 +368,7 @@ void tryst_group_close(tryst_group *group)
     rendezvous_live_close(ctx->rdv);
     ack_timer_stop(ctx);
     progress_lock_put(ctx);
-    if (ctx->recorder)
-        profile_file_write(ctx, group->roster.rank);
+    profile_file_close(ctx);
     group_plan_close(group->plan);
     roster_close(&group->roster);
     ctx->group = NULL;

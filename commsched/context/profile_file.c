@@ -4,21 +4,35 @@
  * TRYST_PROFILE, in which %r is the rank. Without %r all ranks have one file, and rank 0
  * writes it.
  *
- * Invariant: no failure of the file is the program's, which has its results and gets a
- * line.
+ * Idea: no signal and no death of the process can be noticed in time, so the file is
+ * there before: a thread writes it after the first three periods and after each doubling
+ * of their number, which is some 30 times in the longest run. The recorder posts a
+ * semaphore at such a cut; all else is the thread's. A last time the thread writes when
+ * the group closes, or when the process calls exit (writers_end).
+ *
+ * Invariants: readers find a whole file, of this run or an earlier one: a new one gets
+ * its name at last. No failure of the file is the program's, which has its results and
+ * gets one line.
  */
 #include "profile_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commsched/profile/priorities.h"
 #include "commsched/profile/recorder.h"
+#include "commsched/progress/thread.h"
 #include "context.h"
 #include "core/memory/alloc.h"
+#include "core/memory/list.h"
 #include "core/os/fd.h"
+#include "core/os/fork.h"
 #include "core/os/sigpipe.h"
 #include "core/text/refuse.h"
 #include "rendezvous/group_info.h"
@@ -26,6 +40,31 @@
 #include "topology/base/text.h"
 #include "tryst/profile.h"
 #include "tryst/topo.h"
+
+/* A process that calls exit waits this long for the last profiles. */
+enum { EXIT_S = 2 };
+/* Each of the first periods gets a file, since a program may have no more. */
+enum { FIRST_PERIODS = 3 };
+
+struct profile_file {
+    struct list_node node; /* in `files` */
+    struct fork_handler fork;
+    tryst_ctx *ctx;
+    char *path;
+    pthread_t thread;
+    bool has_thread;
+    sem_t due;   /* posted: the thread writes */
+    sem_t ended; /* posted: the thread has written the last time */
+    _Atomic(bool) stops;
+    bool written; /* the file has a profile of this run */
+    bool warned;
+};
+
+/* The open files, for exit. */
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list files = {{&files.head, &files.head}};
+
+/* ---- the file ---------------------------------------------------------------------- */
 
 /* Return `form` with the rank for each %r; the caller frees it. NULL: no memory. */
 static char *path_make(const char *form, int32_t rank)
@@ -58,28 +97,202 @@ static bool file_write(const char *path, const char *text)
     return written;
 }
 
-static void profile_write(tryst_ctx *ctx, const char *path)
+/* Write the text to a file beside `path`, which then takes the name `path`. False: errno
+ * has the reason. */
+static bool file_exchange(const char *path, const char *text)
+{
+    char part[PATH_MAX];
+    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    if (file_write(part, text) && rename(part, path) == 0)
+        return true;
+    int reason = errno;
+    (void)unlink(part);
+    errno = reason;
+    return false;
+}
+
+/* Replace the file, or what a link leads to. A pipe or a device gets the last profile
+ * alone, and so does a file in a folder that permits no other one. False: errno has the
+ * reason. */
+static bool file_replace(const char *path, const char *text, bool is_last)
+{
+    char real[PATH_MAX];
+    struct stat info;
+    const char *target = realpath(path, real) ? real : path;
+    if (stat(target, &info) == 0 && !S_ISREG(info.st_mode))
+        return !is_last || file_write(target, text);
+    if (file_exchange(target, text))
+        return true;
+    bool is_refused = errno == EACCES || errno == EPERM;
+    return is_refused && stat(target, &info) == 0 &&
+           (!is_last || file_write(target, text));
+}
+
+static void file_warn(struct profile_file *file, const char *reason, const char *action)
+{
+    if (!file->warned)
+        LOG_WARN(&file->ctx->log, "cannot write a profile to %s%s: %s%s", file->path,
+                 *action ? "" : " (TRYST_PROFILE)", reason, action);
+    file->warned = true;
+}
+
+static void profile_write(struct profile_file *file, struct tryst_profile *profile,
+                          bool is_last)
+{
+    char *text = NULL;
+    if (tryst_profile_write(profile, &text) != TRYST_OK)
+        file_warn(file, "out of memory", "");
+    else if (!file_replace(file->path, text, is_last))
+        file_warn(file, err_reason(errno),
+                  "; set TRYST_PROFILE to a file in a folder that exists and that this "
+                  "process may write");
+    else
+        file->written = true;
+    tryst_text_free(text);
+}
+
+/* Write the recorded step, if there is a whole one. */
+static void period_write(struct profile_file *file, bool is_last)
 {
     struct err err = ERR_INIT;
-    tryst_profile *profile;
-    char *text = NULL;
-    tryst_status status = recorder_profile(ctx->recorder, &err, &profile);
-    if (status != TRYST_OK) {
-        LOG_WARN(&ctx->log, "cannot write a profile to %s (TRYST_PROFILE): %s", path,
-                 err.text);
+    struct tryst_profile *profile;
+    tryst_status status = recorder_profile(file->ctx->recorder, &err, &profile);
+    if (status == TRYST_OK) {
+        profile_write(file, profile, is_last);
+        tryst_profile_close(profile);
+    } else if (is_last && !file->written) {
+        file_warn(file, err.text, "");
+    }
+}
+
+/* ---- the thread -------------------------------------------------------------------- */
+
+static void period_ended(void *arg, uint64_t count)
+{
+    struct profile_file *file = arg;
+    if (count <= FIRST_PERIODS || (count & (count - 1)) == 0)
+        (void)sem_post(&file->due);
+}
+
+static void *file_main(void *arg)
+{
+    struct profile_file *file = arg;
+    bool is_last = false;
+    while (!is_last) {
+        while (sem_wait(&file->due) != 0)
+            continue;
+        /* acquire: pairs with the release in file_stop. */
+        is_last = atomic_load_explicit(&file->stops, memory_order_acquire);
+        period_write(file, is_last);
+    }
+    (void)sem_post(&file->ended);
+    return NULL;
+}
+
+static void file_stop(struct profile_file *file)
+{
+    atomic_store_explicit(&file->stops, true, memory_order_release);
+    (void)sem_post(&file->due);
+}
+
+/* Let all files be written a last time: the process calls exit. A thread of the program
+ * that holds a lock of the library at that moment costs EXIT_S. */
+__attribute__((destructor)) static void files_end(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += EXIT_S;
+    pthread_mutex_lock(&files_lock);
+    list_for_each_safe (&files, node, after)
+        file_stop(container_of(node, struct profile_file, node));
+    list_for_each_safe (&files, node, after)
+        while (sem_timedwait(&container_of(node, struct profile_file, node)->ended,
+                             &until) != 0 &&
+               errno == EINTR)
+            continue;
+    pthread_mutex_unlock(&files_lock);
+}
+
+/* In a child no thread writes, and the lock may be another thread's of the parent. */
+static void files_forget(void *arg)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    (void)arg;
+    files_lock = fresh;
+    list_init(&files);
+}
+
+/* ---- open and close ---------------------------------------------------------------- */
+
+static void file_start(struct profile_file *file)
+{
+    file->fork = (struct fork_handler){.child = files_forget};
+    if (fork_handler_add(&file->fork) != TRYST_OK)
+        return;
+    file->has_thread = thread_create_blocked(&file->thread, file_main, file) == 0;
+    if (!file->has_thread)
+        return;
+    pthread_mutex_lock(&files_lock);
+    list_push_back(&files, &file->node);
+    pthread_mutex_unlock(&files_lock);
+    recorder_watch(file->ctx->recorder, period_ended, file);
+}
+
+void profile_file_open(tryst_ctx *ctx, const struct origin *origin)
+{
+    const char *form = config_str(ctx->config, CONFIG_PROFILE);
+    if (!*form || (origin->rank != 0 && !strstr(form, "%r")))
+        return;
+    struct profile_file *file = mem_zalloc(sizeof *file);
+    char *path = file ? path_make(form, origin->rank) : NULL;
+    if (!path) {
+        LOG_WARN(&ctx->log, "cannot write a profile to %s: out of memory", form);
+        mem_free(file);
         return;
     }
-    if (tryst_profile_write(profile, &text) != TRYST_OK)
-        LOG_WARN(&ctx->log, "cannot write a profile to %s (TRYST_PROFILE): out of memory",
-                 path);
-    else if (!file_write(path, text))
-        LOG_WARN(&ctx->log,
-                 "cannot write a profile to %s: %s; set TRYST_PROFILE to a file in a "
-                 "folder that exists and that this process may write",
-                 path, err_reason(errno));
-    tryst_text_free(text);
-    tryst_profile_close(profile);
+    file->ctx = ctx;
+    recorder_origin_set(ctx->recorder, origin);
+    file->path = path;
+    (void)sem_init(&file->due, 0, 0);
+    (void)sem_init(&file->ended, 0, 0);
+    ctx->wiring->profile = file;
+    file_start(file);
 }
+
+static void file_close(struct profile_file *file)
+{
+    if (file->has_thread) {
+        recorder_watch(file->ctx->recorder, NULL, NULL);
+        pthread_mutex_lock(&files_lock);
+        list_remove(&file->node);
+        pthread_mutex_unlock(&files_lock);
+        file_stop(file);
+        pthread_join(file->thread, NULL);
+    } else {
+        period_write(file, true);
+    }
+    fork_handler_remove(&file->fork);
+    (void)sem_destroy(&file->due);
+    (void)sem_destroy(&file->ended);
+    mem_free(file->path);
+    mem_free(file);
+}
+
+void profile_file_close(tryst_ctx *ctx)
+{
+    if (ctx->wiring->profile)
+        file_close(ctx->wiring->profile);
+    ctx->wiring->profile = NULL;
+    if (ctx->recorder)
+        recorder_reset(ctx->recorder);
+    if (ctx->priorities)
+        priorities_reset(ctx->priorities);
+}
+
+/* ---- the program's part ------------------------------------------------------------ */
 
 /* True if an action may have the name: no other text makes "name;2", or an action
  * without a name. */
@@ -113,20 +326,4 @@ tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name)
     if (ctx->recorder && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
         recorder_action(ctx->recorder, name);
     return TRYST_OK;
-}
-
-void profile_file_write(tryst_ctx *ctx, int32_t rank)
-{
-    const char *form = config_str(ctx->config, CONFIG_PROFILE);
-    if (*form && (rank == 0 || strstr(form, "%r"))) {
-        char *path = path_make(form, rank);
-        if (path)
-            profile_write(ctx, path);
-        else
-            LOG_WARN(&ctx->log, "cannot write a profile to %s: out of memory", form);
-        mem_free(path);
-    }
-    recorder_reset(ctx->recorder);
-    if (ctx->priorities)
-        priorities_reset(ctx->priorities);
 }

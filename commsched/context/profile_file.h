@@ -5,12 +5,14 @@
 #ifndef TRYST_COMMSCHED_CONTEXT_PROFILE_FILE_H
 #define TRYST_COMMSCHED_CONTEXT_PROFILE_FILE_H
 
-#include <stdint.h>
-
+#include "core/text/origin.h"
 #include "tryst/types.h"
 
-/** Write the profile that ctx->recorder holds to TRYST_PROFILE, and reset the recorder:
- *  the group of this rank has ended. A failure is logged. */
-void profile_file_write(tryst_ctx *ctx, int32_t rank);
+/** Write the profiles that ctx->recorder gets to TRYST_PROFILE from now on: the group of
+ *  `origin` has opened. Without the setting nothing happens. A failure is logged. */
+void profile_file_open(tryst_ctx *ctx, const struct origin *origin);
+/** Write the last profile, and reset the recorder: the group has ended. Also where no
+ *  file is open. Blocks: for the file. */
+void profile_file_close(tryst_ctx *ctx);
 
 #endif

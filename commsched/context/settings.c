@@ -158,6 +158,16 @@ int tryst_counter_visit(const tryst_ctx *ctx,
     return stop ? stop : fn(arg, "memory_bytes", alloc_live_bytes());
 }
 
+/* Return the origin of what this context writes: its newest group. */
+static struct origin ctx_origin(const tryst_ctx *ctx)
+{
+    /* relaxed: the values only name the document, and change with a new group alone. */
+    return (struct origin){
+        .run = atomic_load_explicit(&ctx->run, memory_order_relaxed),
+        .rank = atomic_load_explicit(&ctx->log.rank, memory_order_relaxed),
+        .size = atomic_load_explicit(&ctx->size, memory_order_relaxed)};
+}
+
 void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                       uint64_t end_ns, uint64_t arg)
 {
@@ -194,14 +204,13 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
             close(own);
         return status;
     }
-    /* relaxed: the rank only names the process in the trace. */
-    int rank = atomic_load_explicit(&ctx->log.rank, memory_order_relaxed);
+    struct origin origin = ctx_origin(ctx);
     struct trace_shift shift;
     struct sigpipe_guard guard;
     shift.known =
         rendezvous_clock(ctx->rdv, &shift.by_ns, &shift.offset_ns, &shift.error_ns);
     sigpipe_guard_begin(&guard);
-    tryst_status status = trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, &shift);
+    tryst_status status = trace_write_json(ctx->trace, out, &origin, &shift);
     if (fclose(out) != 0 && status == TRYST_OK)
         status = TRYST_E_IO;
     sigpipe_guard_end(&guard);

@@ -79,6 +79,21 @@ tryst_status tryst_profile_write(const tryst_profile *profile, char **text_p)
     return result(text_release(&text, &err, text_p), &err);
 }
 
+tryst_status tryst_profile_origin_get(const tryst_profile *profile,
+                                      tryst_profile_origin *origin_p)
+{
+    static const char call[] = "get the origin of a profile";
+    tryst_profile_origin made = {.struct_size = sizeof made};
+    if (!profile || !origin_p)
+        return refuse_null(call, !profile ? "profile" : "origin_p");
+    made.run = profile->origin.run;
+    made.rank = profile->origin.run ? profile->origin.rank : -1;
+    made.size = profile->origin.size;
+    if (!tryst_sized_write(origin_p, &made, sizeof made))
+        return refuse_unsized(call, "origin_p");
+    return TRYST_OK;
+}
+
 /* ---- nodes ------------------------------------------------------------------------- */
 
 uint32_t tryst_profile_nodes(const tryst_profile *profile)

@@ -37,6 +37,83 @@ struct ops {
     double seconds; /* the whole computation */
 };
 
+/* ---- origins ----------------------------------------------------------------------- */
+
+static const char *source_of(const struct tryst_profile *profile)
+{
+    return profile->source ? profile->source : "a profile without a file";
+}
+
+static bool is_of_one_rank(const struct tryst_profile *profile)
+{
+    return profile->origin.run && profile->origin.rank >= 0;
+}
+
+/* Check that a profile can be one of those of the first one's run; `seen` [size] has the
+ * profiles by rank. */
+static tryst_status origin_check(const struct tryst_profile *first,
+                                 const struct tryst_profile *profile,
+                                 const struct tryst_profile **seen, struct err *err)
+{
+    struct origin origin = profile->origin, wanted = first->origin;
+    if (!is_of_one_rank(profile))
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot merge %s with %s: %s has no \"run\" and \"rank\"; record "
+                       "all ranks in one run (TRYST_PROFILE)",
+                       source_of(profile), source_of(first), source_of(profile));
+    if (origin.run != wanted.run || origin.size != wanted.size)
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot merge %s (rank %d of %d) with %s (rank %d of %d): the "
+                       "files are of two runs; record all ranks in one run, and remove "
+                       "the files of others",
+                       source_of(profile), origin.rank, origin.size, source_of(first),
+                       wanted.rank, wanted.size);
+    if (seen[origin.rank])
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot merge %s with %s: both are of rank %d; give the file of "
+                       "each rank once",
+                       source_of(profile), source_of(seen[origin.rank]), origin.rank);
+    seen[origin.rank] = profile;
+    return TRYST_OK;
+}
+
+static tryst_status missing_check(const struct tryst_profile *first,
+                                  const struct tryst_profile *const *seen,
+                                  struct err *err)
+{
+    for (int32_t rank = 0; rank < first->origin.size; rank++)
+        if (!seen[rank])
+            return err_set(err, TRYST_E_INVALID,
+                           "cannot merge profiles: %s is of a run of %d ranks, and the "
+                           "profile of rank %d is missing; give those of all ranks",
+                           source_of(first), first->origin.size, rank);
+    return TRYST_OK;
+}
+
+/* Check that the profiles are those of all ranks of one run, once each. Profiles of which
+ * none has an origin are the caller's choice. */
+static tryst_status origins_check(struct tryst_profile *const *profiles, uint32_t count,
+                                  struct err *err)
+{
+    const struct tryst_profile *first = NULL;
+    tryst_status status = TRYST_OK;
+    for (uint32_t i = 0; i < count && !first; i++)
+        if (is_of_one_rank(profiles[i]))
+            first = profiles[i];
+    if (!first)
+        return TRYST_OK;
+    const struct tryst_profile **seen =
+        mem_zalloc_array((size_t)first->origin.size, sizeof(struct tryst_profile *));
+    if (!seen)
+        return err_set(err, TRYST_E_NOMEM, "cannot merge profiles: out of memory");
+    for (uint32_t i = 0; i < count && status == TRYST_OK; i++)
+        status = origin_check(first, profiles[i], seen, err);
+    if (status == TRYST_OK)
+        status = missing_check(first, seen, err);
+    mem_free(seen);
+    return status;
+}
+
 /* ---- one rank ---------------------------------------------------------------------- */
 
 static int by_name(const void *one, const void *other)
@@ -257,15 +334,19 @@ tryst_status profile_merge(struct tryst_profile *const *profiles, uint32_t count
 {
     struct ops ops = {.count = 0};
     struct timeline self = {.ops = &ops};
-    tryst_status status = ops_gather(profiles, count, err, &ops);
+    tryst_status status = origins_check(profiles, count, err);
+    if (status == TRYST_OK)
+        status = ops_gather(profiles, count, err, &ops);
     uses_set(&ops);
     if (status == TRYST_OK && !(timeline_open(&self) && timeline_fill(&self)))
         status = err_set(err, TRYST_E_NOMEM, "cannot merge profiles: out of memory");
     timeline_close(&self);
     mem_free(ops.of);
-    if (status == TRYST_OK)
+    if (status == TRYST_OK) {
+        self.profile->origin = profiles[0]->origin;
+        self.profile->origin.rank = -1;
         *merged_p = self.profile;
-    else
+    } else
         profile_close(self.profile);
     return status;
 }

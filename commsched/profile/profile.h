@@ -9,6 +9,7 @@
 #define TRYST_COMMSCHED_PROFILE_PROFILE_H
 
 #include "core/text/err.h"
+#include "core/text/origin.h"
 #include "oracle.h"
 #include "tryst/profile.h"
 
@@ -32,6 +33,8 @@ struct profile_node {
 };
 
 struct tryst_profile {
+    struct origin origin;
+    char *source; /**< the name of its file, for messages; NULL: it has none */
     struct profile_node *nodes;
     size_t nodes_room;
     uint32_t nodes_count;

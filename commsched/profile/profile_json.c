@@ -6,11 +6,17 @@
  * Invariant: reading what was written gives an equal profile. */
 #include "profile_json.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/memory/alloc.h"
 #include "core/source/json_reader.h"
 #include "step_graph.h"
 
-enum { PROFILE_JSON_VERSION = 1 };
+/* Version 1 had no origin. */
+enum { PROFILE_JSON_VERSION = 2, PROFILE_JSON_OLDEST = 1 };
+/* The most ranks of a job. */
+enum { SIZE_MAX_RANKS = 1 << 20 };
 /* The upper limits keep sums of numbers within the range of a double. */
 #define SECONDS_MAX 1e9
 #define BYTES_MAX   (UINT64_C(1) << 53)
@@ -117,19 +123,68 @@ static tryst_status after_read(struct json_reader *reader, json_t *item, void *a
     return status;
 }
 
+static tryst_status version_check(struct json_reader *reader, json_t *root)
+{
+    json_t *version = json_object_get(root, "tryst_profile");
+    if (json_is_integer(version) && json_integer_value(version) >= PROFILE_JSON_OLDEST &&
+        json_integer_value(version) <= PROFILE_JSON_VERSION)
+        return TRYST_OK;
+    return reader_refuse_member(
+        reader, "tryst_profile",
+        "\"tryst_profile\" must be %d or %d, the versions of this "
+        "format",
+        PROFILE_JSON_OLDEST, PROFILE_JSON_VERSION);
+}
+
+static tryst_status run_read(struct json_reader *reader, json_t *root, uint64_t *run_p)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *text;
+    tryst_status status = reader_string(reader, root, "run", true, &text);
+    if (status != TRYST_OK)
+        return status;
+    if (strlen(text) != 16 || strspn(text, digits) != 16 || strspn(text, "0") == 16)
+        return reader_refuse_member(reader, "run",
+                                    "\"run\" must have 16 digits, 0 to 9 and a to f, "
+                                    "not all 0");
+    *run_p = strtoull(text, NULL, 16);
+    return TRYST_OK;
+}
+
+/* Read the origin: all of it, or no member. A merged profile has no rank. */
+static tryst_status origin_read(struct json_reader *reader, json_t *root,
+                                struct origin *origin_p)
+{
+    bool has_rank = json_object_get(root, "rank");
+    uint64_t run = 0, rank = 0, size = 0;
+    if (!has_rank && !json_object_get(root, "run") && !json_object_get(root, "size"))
+        return TRYST_OK;
+    tryst_status status = run_read(reader, root, &run);
+    if (status == TRYST_OK)
+        status = reader_whole(reader, root, "size", SIZE_MAX_RANKS, &size);
+    if (status == TRYST_OK && size == 0)
+        return reader_refuse_member(reader, "size",
+                                    "\"size\" must be the number of ranks, 1 to %d",
+                                    SIZE_MAX_RANKS);
+    if (status == TRYST_OK && has_rank)
+        status = reader_whole(reader, root, "rank", size - 1, &rank);
+    if (status == TRYST_OK)
+        *origin_p = (struct origin){run, has_rank ? (int32_t)rank : -1, (int32_t)size};
+    return status;
+}
+
 static tryst_status root_read(struct json_reader *reader, json_t *root,
                               struct names *names)
 {
-    static const char *const members[] = {"tryst_profile", "nodes", NULL};
+    static const char *const members[] = {"tryst_profile", "run",   "rank",
+                                          "size",          "nodes", NULL};
     tryst_status status = reader_members(reader, root, "a profile", members);
+    if (status == TRYST_OK)
+        status = version_check(reader, root);
+    if (status == TRYST_OK)
+        status = origin_read(reader, root, &names->profile->origin);
     if (status != TRYST_OK)
         return status;
-    json_t *version = json_object_get(root, "tryst_profile");
-    if (!json_is_integer(version) || json_integer_value(version) != PROFILE_JSON_VERSION)
-        return reader_refuse_member(reader, "tryst_profile",
-                                    "\"tryst_profile\" must be %d, the version of this "
-                                    "format",
-                                    PROFILE_JSON_VERSION);
     status = reader_list(reader, root, "nodes", true, node_read, names);
     if (status == TRYST_OK)
         status = reader_list(reader, root, "nodes", true, after_read, names);
@@ -161,7 +216,9 @@ tryst_status profile_json_read(const struct source *source,
     if (status != TRYST_OK)
         return status;
     struct names names = {.profile = profile_open(), .numbers = json_object()};
-    if (names.profile && names.numbers) {
+    if (names.profile)
+        names.profile->source = mem_strdup(source->name);
+    if (names.profile && names.profile->source && names.numbers) {
         status = root_read(&reader, root, &names);
         if (status == TRYST_OK)
             status = cycle_check(&reader, names.profile);
@@ -208,9 +265,21 @@ static void node_write(const struct tryst_profile *profile,
     text_add(text, node->after_count > 0 ? "]}" : "}");
 }
 
+static void origin_write(const struct origin *origin, struct text *text)
+{
+    if (!origin->run)
+        return;
+    text_addf(text, "\n \"run\": \"" ORIGIN_RUN "\",", origin->run);
+    if (origin->rank >= 0)
+        text_addf(text, " \"rank\": %d,", origin->rank);
+    text_addf(text, " \"size\": %d,", origin->size);
+}
+
 void profile_json_write(const struct tryst_profile *profile, struct text *text)
 {
-    text_addf(text, "{\"tryst_profile\": %d,\n \"nodes\": [", PROFILE_JSON_VERSION);
+    text_addf(text, "{\"tryst_profile\": %d,", PROFILE_JSON_VERSION);
+    origin_write(&profile->origin, text);
+    text_add(text, "\n \"nodes\": [");
     for (uint32_t i = 0; i < profile->nodes_count; i++) {
         text_add(text, i ? ",\n  " : "\n  ");
         node_write(profile, &profile->nodes[i], text);

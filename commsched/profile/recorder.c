@@ -46,6 +46,9 @@ struct recorder {
     struct recorder_period newest; /* the number of the present period */
     uint64_t begins;               /* of periods by the program, since the last reset */
     uint64_t count;                /* of periods since the last reset */
+    struct origin origin;          /* of the profiles */
+    void (*ended)(void *arg, uint64_t count); /* at the end of a period; NULL: none */
+    void *ended_arg;
     bool has_too_many_threads;
     uint32_t threads_count;
     struct thread threads[PERIOD_THREADS_MAX];
@@ -105,6 +108,22 @@ void recorder_reset(struct recorder *recorder)
         recorder->periods[i].is_whole = false;
     recorder->runs = false;
     recorder->begins = recorder->count = 0;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void recorder_origin_set(struct recorder *recorder, const struct origin *origin)
+{
+    pthread_mutex_lock(&recorder->lock);
+    recorder->origin = *origin;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void recorder_watch(struct recorder *recorder, void (*fn)(void *arg, uint64_t count),
+                    void *arg)
+{
+    pthread_mutex_lock(&recorder->lock);
+    recorder->ended = fn;
+    recorder->ended_arg = arg;
     pthread_mutex_unlock(&recorder->lock);
 }
 
@@ -269,6 +288,8 @@ static void period_cut(struct recorder *recorder, uint64_t now)
         ended->blocked_end[i] = next->blocked_begin[i] = thread_blocked(thread, now);
         next->named_begin[i] = thread->named;
     }
+    if (recorder->ended && recorder->count > 1) /* the first cut ends no period */
+        recorder->ended(recorder->ended_arg, recorder->count - 1);
 }
 
 /* Operations are numbered by period and index. */
@@ -509,6 +530,8 @@ tryst_status recorder_profile(struct recorder *recorder, struct err *err,
         status = no_period(recorder, err);
     else if (!profile)
         status = err_set(err, TRYST_E_NOMEM, "out of memory");
+    else
+        profile->origin = recorder->origin;
     pthread_mutex_unlock(&recorder->lock);
     if (status == TRYST_OK)
         *profile_p = profile;

@@ -25,6 +25,7 @@
 
 #include "core/os/clock.h"
 #include "core/text/err.h"
+#include "core/text/origin.h"
 
 struct recorder;
 struct tryst_profile;
@@ -33,6 +34,13 @@ struct tryst_profile;
 struct recorder *recorder_open(const struct clock *clock);
 /** Close it. NULL is allowed. One thread. */
 void recorder_close(struct recorder *recorder);
+/** Set the origin of the profiles that recorder_profile makes. */
+void recorder_origin_set(struct recorder *recorder, const struct origin *origin);
+/** Call `fn` at each end of a period from now on, with the number of periods that have
+ *  ended since the last reset. In a submission, under a lock: `fn` only posts. NULL: no
+ *  call any more, once this function has returned. */
+void recorder_watch(struct recorder *recorder, void (*fn)(void *arg, uint64_t count),
+                    void *arg);
 /** Forget all that was recorded: the group has ended. Names stay. */
 void recorder_reset(struct recorder *recorder);
 

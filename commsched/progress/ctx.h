@@ -5,6 +5,9 @@
 #ifndef TRYST_COMMSCHED_PROGRESS_CTX_H
 #define TRYST_COMMSCHED_PROGRESS_CTX_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include "ack_timer.h"
 #include "core/config/config.h"
 #include "core/log/log.h"
@@ -34,6 +37,9 @@ struct tryst_ctx {
     struct ack_timer ack_timer;
     struct rendezvous *rdv;
     struct tryst_group *group;
+    /** Of the newest group, for files; 0 before the first one. Any thread reads them. */
+    _Atomic(uint64_t) run;
+    _Atomic(int32_t) size;
     bool cut; /**< the group's endpoints were closed by force, but not all have ended */
     struct progress progress;
     struct fork_handler fork;

@@ -153,7 +153,7 @@
       "events kept per thread (64 bytes each); the oldest are overwritten")              \
     X(PROFILE, "profile", STRING, "", "path; %r in it is the rank", 0,                   \
       "record the program's steps, and write the profile of one (tryst/profile.h) to "   \
-      "this file when the group closes; without %r rank 0 alone writes; empty: off")     \
+      "this file; without %r rank 0 alone writes; empty: off")                           \
     X(AUTO_PRIORITY, "auto_priority", BOOL, "0", "", CONFIG_AGREED,                      \
       "1: collectives without a priority get one from the recorded steps: the more "     \
       "computation is left after the first use of the result, the more urgent")

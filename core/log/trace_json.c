@@ -220,11 +220,23 @@ static void write_shift(struct writer *writer, const struct trace_shift *shift)
     event_close(writer);
 }
 
-tryst_status trace_write_json(struct trace *trace, FILE *out, int rank,
+static void head_write(FILE *out, const struct origin *origin)
+{
+    fputs("{\"displayTimeUnit\":\"ns\",", out);
+    if (origin->run)
+        fprintf(out,
+                "\"otherData\":{\"tryst_run\":\"" ORIGIN_RUN
+                "\",\"rank\":%d,\"size\":%d},",
+                origin->run, origin->rank, origin->size);
+    fputs("\"traceEvents\":[\n", out);
+}
+
+tryst_status trace_write_json(struct trace *trace, FILE *out, const struct origin *origin,
                               const struct trace_shift *shift)
 {
+    int rank = origin->rank < 0 ? 0 : origin->rank;
     struct writer writer = {.out = out, .rank = rank, .row = 0, .first = true};
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
+    head_write(out, origin);
     write_process(&writer);
     if (shift) {
         writer.shift_ns = shift->by_ns;

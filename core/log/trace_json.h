@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "core/text/origin.h"
 #include "trace.h"
 
 /** Relation of this rank's clock to the clock that the ranks agreed on. */
@@ -18,11 +19,12 @@ struct trace_shift {
 };
 
 /** Write this rank's events as one document, one event a line (tryst-info --merge-traces
- *  joins those of several ranks). Other threads may record meanwhile. `shift` (may be
+ *  joins those of all ranks). Its first line has the origin, if the run is known: member
+ *  "otherData". Other threads may record meanwhile. `shift` (may be
  *  NULL) moves all times onto the clock that the ranks agreed on, and becomes the
  *  process's label in the document. Returns TRYST_OK, or TRYST_E_IO if `out` reports an
  *  error. */
-tryst_status trace_write_json(struct trace *trace, FILE *out, int rank,
+tryst_status trace_write_json(struct trace *trace, FILE *out, const struct origin *origin,
                               const struct trace_shift *shift);
 
 #endif

@@ -119,7 +119,9 @@ struct tryst_live_header {
     uint64_t held_address;
 
     /** Marked words: written later, each word by itself. */
-    uint64_t session; /**< equal on the ranks of one job; 0 while they come together */
+    /** the run's number, equal on its ranks and in files that they write; 0 while they
+     *  come together */
+    uint64_t session;
     uint64_t phase;
     /** time of the engine's last tick; there is one every 0.5 s while a thread drives the
      *  engine */

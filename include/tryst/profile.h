@@ -24,7 +24,8 @@
  *
  *  JSON:
  *
- *      {"tryst_profile": 1,
+ *      {"tryst_profile": 2,
+ *       "run": "9f86d081884c7d65", "rank": 0, "size": 4,
  *       "nodes": [{"name": "backward 1", "seconds": 0.012},
  *                 {"name": "gradient 1", "bytes": 4194304, "after": ["backward 1"]},
  *                 {"name": "backward 0", "seconds": 0.02, "after": ["backward 1"]},
@@ -36,9 +37,16 @@
  *  things happened in the step that was recorded, in seconds from its begin: "ready",
  *  "matched", "first_slice", "done", "first_use".
  *
+ *  "run", "rank" and "size" are the origin of a recorded profile: a number that the ranks
+ *  of one run share (a group from its opening to its close) and no other run has, the
+ *  rank, and the number of ranks. Without "rank" it is merged of all ranks. A profile of
+ *  another origin, and one of version 1, has none of the three.
+ *
  *  TRYST_PROFILE=FILE records the steps of a program that uses collectives, without a
- *  change of the program, and writes the profile of one of them to FILE when the group
- *  closes. A step lasts from the first collective that is submitted in it to the first
+ *  change of the program, and writes the profile of one of them to FILE: by a thread of
+ *  its own after the first steps and after each doubling of their number, when the group
+ *  closes, and when the process calls exit. So a program that ends otherwise, such as by
+ *  SIGTERM, leaves the profile of one of its steps, too. A step lasts from the first collective that is submitted in it to the first
  *  one of the next step, or from one call of tryst_period_begin to the next. Its actions
  *  are the computation of each thread between its submissions and its first uses of
  *  results, outside of the library's waits; tryst_profile_action names them.
@@ -78,12 +86,16 @@ TRYST_API tryst_status tryst_profile_parse(const char *text, size_t bytes,
  *  merged profile is one computation, as long as the longest of all, with the operations
  *  beside it, so an order or groups of it fit all ranks. Names of operations stay.
  *
+ *  Where a profile has an origin, the profiles must be those of all ranks of one run, in
+ *  any order.
+ *
  *  Merging loses paths from one operation to another, and recorded times. Without such
  *  paths the bound is at least that of each profile, and equal to that of a single one.
  *
  *  Owns:    the caller owns `*merged_p`; `profiles` [count] stay the caller's.
- *  Returns: TRYST_OK, TRYST_E_NOMEM, or TRYST_E_INVALID: no profile, or an
- *           operation that has not the same bytes in all
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or TRYST_E_INVALID: no profile, an operation that
+ *           has not the same bytes in all, two runs, a rank twice, or a missing rank;
+ *           tryst_last_error names the files
  */
 TRYST_API tryst_status tryst_profile_merge(tryst_profile *const *profiles, uint32_t count,
                                            tryst_profile **merged_p);
@@ -97,6 +109,21 @@ TRYST_API void tryst_profile_close(tryst_profile *profile);
  *  Returns: TRYST_OK, TRYST_E_NOMEM
  */
 TRYST_API tryst_status tryst_profile_write(const tryst_profile *profile, char **text_p);
+
+/** The origin of a profile. */
+typedef struct tryst_profile_origin {
+    size_t struct_size;
+    uint64_t run; /**< equal on the ranks of one run; 0: not known */
+    int32_t rank; /**< -1: merged of all ranks, or not known */
+    int32_t size; /**< number of ranks; 0: not known */
+} tryst_profile_origin;
+
+/** Fill in `*origin_p`; the caller sets its struct_size.
+ *
+ *  Returns: TRYST_OK, or TRYST_E_INVALID (struct_size)
+ */
+TRYST_API tryst_status tryst_profile_origin_get(const tryst_profile *profile,
+                                                tryst_profile_origin *origin_p);
 
 /* ------------------------------------------------------------------------------------- *
  *  Nodes

@@ -757,10 +757,11 @@ TRYST_API void tryst_mem_release(tryst_mem *mem);
  *  Observation
  * ------------------------------------------------------------------------------------ */
 
-/** Write every pending operation to `fd`: key, step, peer, since when, which side is
- *  missing. Any thread; not from a callback. Blocks: for the writes, and while another
- *  thread makes progress, 100 ms at most; after that one line to `fd` reports that no
- *  operation could be read. */
+/** Write rank, number of ranks and the run's number (equal on its ranks), and every
+ *  pending operation to `fd`: key, step, peer, since when, which side is missing. Any
+ *  thread; not from a callback. Blocks: for the writes, and while another thread makes
+ *  progress, 100 ms at most; after that one line to `fd` reports that no operation could
+ *  be read. */
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
 /** Visit the context's counters ("frames_sent", "bulk_bytes_received", …), and the memory
@@ -822,7 +823,8 @@ TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t va
 /** Write this rank's trace as Chrome/Perfetto JSON to `fd`. Times are moved onto rank 0's
  *  clock, if this rank has its offset to that clock (ranks that trace measure it beside
  *  their heartbeats); the process's label gives the offset and its error.
- *  `tryst-info --merge-traces` joins the documents of all ranks to one picture.
+ *  `tryst-info --merge-traces` joins the documents of all ranks of a run to one picture;
+ *  a document has its run, rank and number of ranks once a group was opened.
  *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_UNSUPPORTED (TRYST_TRACE is not 1),
  *           TRYST_E_IO, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_trace_write(tryst_ctx *ctx, int fd);

@@ -21,6 +21,7 @@ struct tryst_group {
     struct rendezvous *rdv;
     struct roster roster;
     uint8_t cookie[RANK_COOKIE_BYTES];
+    uint64_t run; /**< the run of these ranks, for files and the live page */
     uint8_t secret[RANK_KEY_BYTES]; /**< the secret half of this rank's key */
     /** Held while a step takes its id and is submitted, so both happen in one order. */
     pthread_mutex_t step_lock;

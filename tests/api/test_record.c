@@ -4,13 +4,16 @@
 #include "support/unit.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <tryst/coll.h>
 #include <tryst/profile.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "support/child.h"
 
 enum { LAYERS = 4, STEPS = 6, COUNT = 20000, BACKWARD_MS = 12, FORWARD_MS = 9 };
 enum { LINES_MAX = 8, PATH_BYTES = 128 };
@@ -20,6 +23,7 @@ struct shared {
     _Atomic(uint32_t) lines;
     char text[LINES_MAX][256];
     char folder[PATH_BYTES / 2];
+    uint64_t runs[2]; /* of the profiles, by rank */
 };
 static struct shared *shared;
 
@@ -202,6 +206,14 @@ static void path_of(const struct harness_rank *rank, char path[PATH_BYTES])
     snprintf(path, PATH_BYTES, "%s/step.%d.json", shared->folder, rank->rank);
 }
 
+static void origin_check(const struct harness_rank *rank, const tryst_profile *profile)
+{
+    tryst_profile_origin origin = {.struct_size = sizeof origin};
+    CHECK_STATUS(tryst_profile_origin_get(profile, &origin), TRYST_OK);
+    CHECK(origin.run && origin.rank == rank->rank && origin.size == rank->size);
+    shared->runs[rank->rank] = origin.run;
+}
+
 static void program_check(struct harness_rank *rank, bool has_one_step)
 {
     struct program program = {.rank = rank, .has_one_step = has_one_step};
@@ -215,6 +227,7 @@ static void program_check(struct harness_rank *rank, bool has_one_step)
         harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
     layers_check(profile);
     replay_check(profile, &program);
+    origin_check(rank, profile);
     tryst_profile_close(profile);
     CHECK(unlink(path) == 0);
 }
@@ -290,6 +303,10 @@ static void training(void **state)
     (void)state;
     assert_int_equal(run("step.%r.json", training_main), 0);
     assert_int_equal(atomic_load(&shared->lines), 0);
+    assert_true(shared->runs[0] == shared->runs[1]);
+    uint64_t first = shared->runs[0];
+    assert_int_equal(run("step.%r.json", training_main), 0);
+    assert_true(shared->runs[0] == shared->runs[1] && shared->runs[0] != first);
 }
 
 static void training_in_one_step(void **state)
@@ -395,6 +412,74 @@ static void warnings(void **state)
     assert_int_equal(atomic_load(&shared->lines), 1);
 }
 
+/* ---- programs that end without a close --------------------------------------------- */
+
+/* A rank by itself that has a whole step, and neither closes its group nor its context.
+ */
+static void unclosed_run(const char *path)
+{
+    tryst_config *config;
+    tryst_ctx *ctx;
+    struct harness_rank rank = {.size = 1};
+    CHECK_STATUS(tryst_config_open(&config), TRYST_OK);
+    CHECK_STATUS(tryst_config_set(config, "profile", path), TRYST_OK);
+    tryst_open_params params = {.struct_size = sizeof params, .config = config};
+    CHECK_STATUS(tryst_open(&params, &ctx), TRYST_OK);
+    tryst_config_close(config);
+    tryst_group_params group = {.struct_size = sizeof group, .rank = 0, .size = 1};
+    CHECK_STATUS(tryst_group_open(ctx, &group, &rank.group), TRYST_OK);
+    struct program program = {.rank = &rank};
+    rank.ctx = ctx;
+    program_run(&program, 2);
+}
+
+/* Check the file of a whole step that a process has left, and remove it. */
+static void left_check(const char *path)
+{
+    tryst_profile *profile;
+    tryst_profile_origin origin = {.struct_size = sizeof origin};
+    if (tryst_profile_load(path, &profile) != TRYST_OK)
+        fail_msg("%s", tryst_last_error());
+    find(profile, layer_names[0]);
+    assert_int_equal(tryst_profile_origin_get(profile, &origin), TRYST_OK);
+    assert_true(origin.run && origin.rank == 0 && origin.size == 1);
+    tryst_profile_close(profile);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Start a program that ends by exit, or by a signal once it has left a file. */
+static void ended_by(const char *path, int signal)
+{
+    int status;
+    pid_t pid = child_fork();
+    if (pid == 0) {
+        unclosed_run(path);
+        if (!signal)
+            exit(0);
+        for (;;)
+            pause();
+    }
+    for (int i = 0; signal && i < 10000 && access(path, F_OK) != 0; i++)
+        harness_sleep_ms(1);
+    if (signal)
+        kill(pid, signal);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                     signal);
+    left_check(path);
+}
+
+/* The profile of a whole step is there however the program ends. */
+static void ends(void **state)
+{
+    char path[PATH_BYTES];
+    (void)state;
+    snprintf(path, sizeof path, "%s/left", shared->folder);
+    ended_by(path, 0);
+    ended_by(path, SIGTERM);
+    ended_by(path, SIGKILL);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -422,6 +507,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(one_file, setup, teardown),
         cmocka_unit_test_setup_teardown(warnings, setup, teardown),
         cmocka_unit_test_setup_teardown(handles, setup, teardown),
+        cmocka_unit_test_setup_teardown(ends, setup, teardown),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

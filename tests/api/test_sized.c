@@ -282,6 +282,11 @@ static tryst_status profile_node_call(void *sized)
     return tryst_profile_node_get(at.profile, 0, sized);
 }
 
+static tryst_status profile_origin_call(void *sized)
+{
+    return tryst_profile_origin_get(at.profile, sized);
+}
+
 static tryst_status profile_replay_call(void *sized)
 {
     const tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1};
@@ -327,6 +332,7 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_plan_info, plan_info_call, TRYST_OK),
         SIZED_OUTPUT(tryst_route_info, route_call, TRYST_OK),
         SIZED_OUTPUT(tryst_profile_node, profile_node_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_profile_origin, profile_origin_call, TRYST_OK),
         SIZED_OUTPUT(tryst_profile_replayed, profile_replay_call, TRYST_OK),
         SIZED_OUTPUT(tryst_probe_info, fit_call, TRYST_OK),
     };

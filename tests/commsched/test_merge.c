@@ -155,6 +155,50 @@ static void refusals(void **state)
     tryst_profile_close(both[1]);
 }
 
+/* Merge two recorded profiles; the origin of the result, or why there is none. */
+static void origins_merge(const char *first, const char *second, const char *refusal)
+{
+    tryst_profile *both[2], *merged = NULL;
+    const char *texts[] = {first, second}, *names[] = {"one", "other"};
+    tryst_profile_origin origin = {.struct_size = sizeof origin};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            tryst_profile_parse(texts[i], strlen(texts[i]), names[i], &both[i]),
+            TRYST_OK);
+    tryst_status status = tryst_profile_merge(both, 2, &merged);
+    assert_int_equal(status, refusal ? TRYST_E_INVALID : TRYST_OK);
+    if (refusal && !strstr(tryst_last_error(), refusal))
+        fail_msg("not \"%s\": %s", refusal, tryst_last_error());
+    if (!refusal) {
+        assert_int_equal(tryst_profile_origin_get(merged, &origin), TRYST_OK);
+        assert_true(origin.run == 0xff && origin.rank == -1 && origin.size == 2);
+    }
+    tryst_profile_close(merged);
+    tryst_profile_close(both[0]);
+    tryst_profile_close(both[1]);
+}
+
+#define RECORDED(run, rank, size)                                           \
+    "{\"tryst_profile\":2,\"run\":\"00000000000000" run "\",\"rank\":" rank \
+    ",\"size\":" size ",\"nodes\":[{\"name\":\"a\",\"bytes\":1}]}"
+
+/* Of recorded profiles, those of all ranks of one run, in any order. */
+static void origins(void **state)
+{
+    static const char zero[] = RECORDED("ff", "0", "2");
+    (void)state;
+    origins_merge(RECORDED("ff", "1", "2"), zero, NULL);
+    origins_merge(
+        zero, RECORDED("fe", "1", "2"),
+        "cannot merge other (rank 1 of 2) with one (rank 0 of 2): the files are "
+        "of two runs");
+    origins_merge(zero, RECORDED("ff", "1", "3"), "of two runs");
+    origins_merge(zero, zero, "cannot merge other with one: both are of rank 0");
+    origins_merge(NODES("{\"name\":\"a\",\"bytes\":1}"), zero, "one has no \"run\"");
+    origins_merge(RECORDED("ff", "0", "3"), RECORDED("ff", "2", "3"),
+                  "one is of a run of 3 ranks, and the profile of rank 1 is missing");
+}
+
 /* Operations of some ranks, as those of subgroups. */
 static void some_ranks(void **state)
 {
@@ -220,9 +264,10 @@ static void memory_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),    cmocka_unit_test(bounds),
-        cmocka_unit_test(refusals),   cmocka_unit_test(empty),
-        cmocka_unit_test(some_ranks), cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(by_hand),         cmocka_unit_test(bounds),
+        cmocka_unit_test(refusals),        cmocka_unit_test(origins),
+        cmocka_unit_test(empty),           cmocka_unit_test(some_ranks),
+        cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

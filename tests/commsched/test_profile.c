@@ -141,16 +141,25 @@ static void writes_what_it_reads(void **state)
     tryst_profile_close(profile);
 }
 
-#define NODES(nodes) "{\"tryst_profile\":1,\n\"nodes\":[" nodes "]}"
-#define A            "{\"name\":\"a\",\"seconds\":1}"
+#define ORIGIN(members) "{\"tryst_profile\":2," members ",\"nodes\":[]}"
+#define NODES(nodes)    "{\"tryst_profile\":1,\n\"nodes\":[" nodes "]}"
+#define A               "{\"name\":\"a\",\"seconds\":1}"
 
 static const struct {
     const char *text, *refusal;
 } wrong[] = {
     {"", "p:1:1: invalid JSON"},
     {"[]", "p:1:1: a profile must be an object"},
-    {"{\"nodes\":[]}", "\"tryst_profile\" must be 1"},
-    {"{\"tryst_profile\":2,\"nodes\":[]}", "p:1:18: \"tryst_profile\" must be 1"},
+    {"{\"nodes\":[]}", "\"tryst_profile\" must be 1 or 2"},
+    {"{\"tryst_profile\":3,\"nodes\":[]}", "p:1:18: \"tryst_profile\" must be 1 or 2"},
+    {ORIGIN("\"rank\":0,\"size\":1"), "\"run\" is missing"},
+    {ORIGIN("\"run\":\"12\",\"rank\":0,\"size\":1"), "\"run\" must have 16 digits"},
+    {ORIGIN("\"run\":\"0000000000000000\",\"rank\":0,\"size\":1"), "not all 0"},
+    {ORIGIN("\"run\":\"00000000000000FF\",\"rank\":0,\"size\":1"), "a to f"},
+    {ORIGIN("\"run\":\"00000000000000ff\",\"rank\":0"), "\"size\" must be"},
+    {ORIGIN("\"run\":\"00000000000000ff\",\"rank\":2,\"size\":2"), "from 0 to 1"},
+    {ORIGIN("\"run\":\"00000000000000ff\",\"rank\":-1,\"size\":2"), "from 0 to 1"},
+    {ORIGIN("\"run\":\"00000000000000ff\",\"size\":2000000"), "from 0 to 1048576"},
     {"{\"tryst_profile\":1}", "\"nodes\" is missing"},
     {"{\"tryst_profile\":1,\"nodes\":{}}", "\"nodes\" must be a list"},
     {"{\"tryst_profile\":1,\"nodes\":[],\"edges\":[]}", "no member \"edges\""},

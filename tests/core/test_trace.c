@@ -33,7 +33,9 @@ static json_t *written(struct trace **traces, int count)
         char *text;
         size_t bytes;
         FILE *out = open_memstream(&text, &bytes);
-        assert_int_equal(trace_write_json(traces[rank], out, rank, NULL), TRYST_OK);
+        assert_int_equal(
+            trace_write_json(traces[rank], out, &(struct origin){0, rank, 0}, NULL),
+            TRYST_OK);
         fclose(out);
         json_error_t error;
         json_t *document = json_loads(text, 0, &error);
@@ -327,7 +329,8 @@ static void a_full_disk_is_a_status(void **state)
     if (!full)
         skip();
     struct trace *trace = trace_of(16, NULL);
-    assert_int_equal(trace_write_json(trace, full, 0, NULL), TRYST_E_IO);
+    assert_int_equal(trace_write_json(trace, full, &(struct origin){0}, NULL),
+                     TRYST_E_IO);
     fclose(full);
     trace_close(trace);
 }

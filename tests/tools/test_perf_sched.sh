@@ -84,11 +84,45 @@ if command -v python3 >/dev/null; then
 fi
 
 # Profiles of ranks: the slowest one decides when a gradient is ready, and what is left.
-sed 's/"b1", "seconds": 1/"b1", "seconds": 3/' "$dir/step.json" >"$dir/rank.1.json"
-sed 's/"f1", "seconds": 2/"f1", "seconds": 7/' "$dir/step.json" >"$dir/rank.0.json"
+# recorded <run> <rank> <size>: the profile on stdin with this origin
+recorded() { sed "1s/{\"tryst_profile\": 1,/{\"tryst_profile\": 2, \"run\": \"$1\", \"rank\": $2, \"size\": $3,/"; }
+run=9f86d081884c7d65
+sed 's/"b1", "seconds": 1/"b1", "seconds": 3/' "$dir/step.json" | recorded $run 1 2 >"$dir/rank.1.json"
+sed 's/"f1", "seconds": 2/"f1", "seconds": 7/' "$dir/step.json" | recorded $run 0 2 >"$dir/rank.0.json"
 simulate "$dir/rank.%r.json"
 is actions_seconds 16
 is optimum_seconds 17
+is profile_run "\"$run\""
+is profile_ranks 2
+grep -q "^# recorded by ranks 0 to 1, run $run$" "$dir/out" || bad "the table does not name the ranks"
+simulate "$dir/rank.1.json"
+grep -q "^# recorded by rank 1 of 2, run $run$" "$dir/out" || bad "the table does not name the rank"
+# Files of which a merge would be wrong: each is named.
+unmerged() { # <pattern> <what>
+    "$perf" sched --simulate --profile "$dir/rank.%r.json" --gbit 1 >"$dir/out" 2>"$dir/err" && bad "$2 is no error"
+    grep -q "$1" "$dir/err" || bad "$2: not '$1'"
+    [ "$(wc -l <"$dir/err")" = 1 ] || bad "$2: not one line"
+    [ ! -s "$dir/out" ] || bad "$2: writes to stdout"
+}
+recorded 1111111111111111 2 4 <"$dir/step.json" >"$dir/rank.2.json"
+unmerged 'rank.2.json with .*rank.0.json: the run of .*rank.0.json has 2 ranks' 'a file of a larger run'
+rm "$dir/rank.2.json"
+recorded 1111111111111111 1 2 <"$dir/step.json" >"$dir/rank.1.json"
+unmerged 'rank.1.json (rank 1 of 2) with .*rank.0.json (rank 0 of 2): the files are of two runs' 'a file of another run'
+recorded $run 0 2 <"$dir/step.json" >"$dir/rank.1.json"
+unmerged 'rank.1.json with .*rank.0.json: both are of rank 0' 'a rank twice'
+cp "$dir/step.json" "$dir/rank.1.json"
+unmerged 'rank.1.json has no "run" and "rank"' 'a file without a run'
+recorded $run 0 9 <"$dir/step.json" >"$dir/rank.0.json"
+recorded $run 2 9 <"$dir/step.json" >"$dir/rank.2.json"
+rm "$dir/rank.1.json"
+unmerged 'cannot find .*rank.1.json, .*rank.3.json.* and 3 more: .*rank.0.json is of a run of 9 ranks' 'a missing rank'
+cp "$dir/step.json" "$dir/rank.0.json"
+unmerged 'rank.0.json has no "run"' 'a first file without a run'
+sed 's/"run": "9/"run": "x/' "$dir/rank.2.json" >"$dir/rank.0.json"
+unmerged 'rank.0.json:1:.*16 digits' 'a run that is no number'
+recorded $run 9 9 <"$dir/step.json" >"$dir/rank.0.json"
+unmerged 'rank.0.json:1:.*from 0 to 8' 'a rank beyond the last one'
 "$perf" sched --simulate --profile "$dir/other.%r.json" --gbit 1 >"$dir/out" 2>"$dir/err" && bad "no profile is no error"
 grep -q "other.0.json" "$dir/err" || bad "the error does not name the file of rank 0"
 

@@ -61,12 +61,29 @@ for number in 0 1; do
         grep -q -- "$pattern" "$dir/trace.$number" || { echo "trace: no line of rank $number matches $pattern"; fail=1; }
     done
 done
-refused() { # <pattern> <file>
-    "$info" --merge-traces "$2" >"$dir/out" 2>"$dir/err" && fail=1
-    grep -q "$1" "$dir/err" || { echo "trace: it does not say '$1'"; fail=1; }
+refused() { # <pattern> <file…>
+    pattern=$1
+    shift
+    "$info" --merge-traces "$@" >"$dir/out" 2>"$dir/err" && { echo "trace: it merges $*"; fail=1; }
+    grep -q "$pattern" "$dir/err" || { echo "trace: it does not say '$pattern': $(cat "$dir/err")"; fail=1; }
+    [ ! -s "$dir/out" ] || [ "$pattern" = 'ends early' ] || { echo "trace: a refused merge writes: $*"; fail=1; }
 }
 refused 'not a trace of' "$check"
 head -c 1000 "$dir/trace.0" >"$dir/half"
-refused 'ends early' "$dir/half"
+refused 'ends early' "$dir/half" "$dir/trace.1"
+# Files of two runs, a rank twice, a missing rank, a file without an origin, a merged one.
+mv "$dir/trace.1" "$dir/older.1"
+rm "$dir/trace.0"
+TRYST_TRACE=1 "$run" -n 2 "$rank" "$dir" traced >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+refused "older.1: the trace is of rank 1 of 2 in another run than .*trace.0 (rank 0 of 2)" "$dir/trace.0" "$dir/older.1"
+refused "trace.1: the trace is of rank 1, and so is .*trace.1" "$dir/trace.1" "$dir/trace.0" "$dir/trace.1"
+refused "no file of rank 1, but .*trace.0 is of a run of 2 ranks" "$dir/trace.0"
+sed '1s/"otherData":{[^}]*},//' "$dir/trace.1" >"$dir/bare.1"
+refused "bare.1: the trace has no run and rank" "$dir/trace.0" "$dir/bare.1"
+refused "merged.json: not the trace of one rank" "$dir/merged.json"
+mkfifo "$dir/pipe"
+cat "$dir/trace.1" >"$dir/pipe" &
+"$info" --merge-traces "$dir/trace.0" "$dir/pipe" >"$dir/merged.json" || { echo "trace: a pipe is not merged"; fail=1; }
+"$check" "$dir/merged.json" 2 1 1000000 || { echo "trace: merged from a pipe:"; fail=1; }
 refused 'No such file' "$dir/none"
 exit $fail

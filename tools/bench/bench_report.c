@@ -480,7 +480,7 @@ static tryst_status write_timeline(struct bench_run *run,
 /* ---- trace ------------------------------------------------------------------------- */
 
 /* Write one JSON document with the events of all ranks. The trace of each rank is a
- * document {"…":…,"traceEvents":[…]}. */
+ * document {…,"traceEvents":[…]}, and has no bracket before its events. */
 static tryst_status write_trace(struct bench_run *run, const struct bench_result *result)
 {
     const char *path = run->options->trace;

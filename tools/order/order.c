@@ -4,63 +4,16 @@
 #include "order.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/json.h"
 
 /* The default of tryst_profile_params.first_bucket_bytes. */
 #define FIRST_BUCKET_BYTES (UINT64_C(1) << 20)
-/* The most profiles that are merged. */
-enum { RANKS_MAX = 4096 };
 /* Two ways to compute one time differ by rounding. */
 #define ROUNDING 1e-9
-
-/* ---- files ------------------------------------------------------------------------- */
-
-/* Write `form` with the rank for each %r. False: too long. */
-static bool path_write(const char *form, int rank, char *path, size_t bytes)
-{
-    size_t used = 0;
-    for (; *form && used < bytes; form++)
-        if (form[0] == '%' && form[1] == 'r') {
-            used += (size_t)snprintf(path + used, bytes - used, "%d", rank);
-            form++;
-        } else {
-            path[used++] = *form;
-        }
-    if (used >= bytes)
-        return false;
-    path[used] = 0;
-    return true;
-}
-
-tryst_status order_profile_load(const char *path, tryst_profile **profile_p)
-{
-    static tryst_profile *profiles[RANKS_MAX]; /* zeros again at the end */
-    char one[PATH_MAX];
-    uint32_t count = 0;
-    tryst_status status = TRYST_OK;
-    if (!strstr(path, "%r") || !path_write(path, 0, one, sizeof one))
-        return tryst_profile_load(path, profile_p);
-    /* the first one must be there */
-    while (status == TRYST_OK && count < RANKS_MAX &&
-           path_write(path, (int)count, one, sizeof one) &&
-           (count == 0 || access(one, F_OK) == 0)) {
-        status = tryst_profile_load(one, &profiles[count]);
-        count += status == TRYST_OK;
-    }
-    if (status == TRYST_OK)
-        status = tryst_profile_merge(profiles, count, profile_p);
-    while (count > 0) {
-        tryst_profile_close(profiles[--count]);
-        profiles[count] = NULL;
-    }
-    return status;
-}
 
 /* ---- contents ---------------------------------------------------------------------- */
 
@@ -89,6 +42,7 @@ struct order_sums order_sum(const tryst_profile *profile)
 void order_sums_print(FILE *file, const struct order_job *job)
 {
     struct order_sums sums = order_sum(job->profile);
+    order_origin_json(file, job);
     fputs("\"profile\": ", file);
     tool_json_string(file, job->path);
     fprintf(file,

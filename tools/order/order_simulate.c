@@ -29,6 +29,7 @@ static void table_print(const struct simulation *all)
     printf("# %s: %u actions, %.6f s together; %u operations, %.3f MB together\n",
            job->path, sums.actions, sums.actions_s, sums.operations,
            (double)sums.bytes / 1e6);
+    order_origin_print(job);
     printf("# network: %.6g Gbit/s, latency %.6g us, overhead of an operation %.6g us\n",
            job->gbit_per_s, job->latency_us, job->overhead_us);
     printf("# optimum, a lower bound over all orders: %.6f s; possible gain over fifo: "

@@ -439,11 +439,8 @@ static bool profile_check(const struct perf_options *options)
 
 bool perf_options_load(struct perf_options *options)
 {
-    if (!options->kind->replays ||
-        order_profile_load(options->order.path, &options->order.profile) == TRYST_OK)
-        return true;
-    fprintf(stderr, "tryst-perf: %s\n", tryst_last_error());
-    return false;
+    return !options->kind->replays ||
+           order_profile_load(options->order.path, &options->order.profile);
 }
 
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)

@@ -27,6 +27,7 @@ static void head_print(const struct sched *all)
     printf("# %s: %u actions, %.6f s together; %u operations, %.3f MB together\n",
            all->job->path, sums.actions, sums.actions_s, sums.operations,
            (double)sums.bytes / 1e6);
+    order_origin_print(all->job);
     printf("# measured: %.3f MB/s of all operations at once, latency %.1f us\n",
            measured->bytes_per_s / 1e6, measured->latency_s * 1e6);
     printf("# optimum at this rate %.6f s, possible gain over fifo %.1f %%; ",

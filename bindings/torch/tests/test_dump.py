@@ -114,6 +114,7 @@ def test_wait():
     if size == 2:
         check([op["waits_for"] for op in pending] == [[1], [1]], f"{pending}")
         library = document["library"][0]
+        check(library["rank"] == 0 and library["size"] == size and int(library["run"], 16) > 0, f"{library}")
         check(library["peers"][0]["rank"] == 1 and len(library["operations"]) == 2, f"{library}")
     with contextlib.suppress(RuntimeError):  # the last rank comes for it, or not in time
         second.wait(datetime.timedelta(seconds=0.1))

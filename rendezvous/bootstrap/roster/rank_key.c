@@ -57,6 +57,20 @@ bool rank_proof_equal(const uint8_t a[RANK_PROOF_BYTES],
     return sodium_memcmp(a, b, RANK_PROOF_BYTES) == 0;
 }
 
+uint64_t rank_run(const uint8_t cookie[RANK_COOKIE_BYTES])
+{
+    struct {
+        char label[16];
+        uint8_t cookie[RANK_COOKIE_BYTES];
+    } said = {.label = "tryst run"};
+    uint8_t hash[crypto_hash_sha256_BYTES];
+    uint64_t run;
+    memcpy(said.cookie, cookie, sizeof said.cookie);
+    (void)crypto_hash_sha256(hash, (const uint8_t *)&said, sizeof said);
+    memcpy(&run, hash, sizeof run);
+    return run ? run : 1;
+}
+
 void rank_key_wipe(uint8_t secret[RANK_KEY_BYTES])
 {
     sodium_memzero(secret, RANK_KEY_BYTES);

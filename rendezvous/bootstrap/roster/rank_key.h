@@ -34,6 +34,10 @@ void rank_proof(const uint8_t pair[RANK_KEY_BYTES],
 bool rank_proof_equal(const uint8_t a[RANK_PROOF_BYTES],
                       const uint8_t b[RANK_PROOF_BYTES]);
 
+/** Return the number of the run whose ranks share `cookie`, never 0. Files may show the
+ *  number: the cookie does not follow from it. */
+uint64_t rank_run(const uint8_t cookie[RANK_COOKIE_BYTES]);
+
 /** Overwrite a secret. */
 void rank_key_wipe(uint8_t secret[RANK_KEY_BYTES]);
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
@@ -173,9 +175,12 @@ static void live_operation_write(Json &json, const LiveOperation &operation)
 
 void live_write(Json &json, const std::vector<LivePage> &pages)
 {
+    char run[17];
     json.open("library", '[');
     for (const LivePage &page : pages) {
         json.open('{');
+        snprintf(run, sizeof run, "%016" PRIx64, page.header.session);
+        json.member("run", std::string(run));
         json.member("rank", static_cast<int64_t>(page.header.rank));
         json.member("size", static_cast<int64_t>(page.header.size));
         json.member("pending", page.header.pending);
