@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 /* The most operations that a tick visits; those on the page are usually among the oldest.
- * The rank that delays a collective is searched for the oldest collectives only, since
- * the search walks over the collective's flows. */
+ * The rank that delays a collective is searched for the oldest collectives, and for the
+ * one that a thread waits for: the search walks over the collective's flows. */
 enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
@@ -42,10 +42,11 @@ static struct live_hold hold_of(const tryst_op *op)
     return hold;
 }
 
-static int32_t rank_of(const tryst_op *op, int *colls)
+static int32_t rank_of(const struct live *live, const tryst_op *op, int *colls)
 {
     const struct above *above = &op->rdv->above;
-    if (op->kind == OP_COLL && above->waits_for && (*colls)-- > 0)
+    if (op->kind == OP_COLL && above->waits_for &&
+        ((*colls)-- > 0 || op == live->waits_for))
         return above->waits_for(above->arg, op);
     return op->peer ? op->peer->rank : -1;
 }
@@ -70,7 +71,7 @@ static void ops_tick(struct live *live, const struct list *ops, int *left, int *
         if (--*left < 0)
             return;
         if (!op->reported && op->live)
-            op_refresh(op, rank_of(op, colls));
+            op_refresh(op, rank_of(live, op, colls));
         else if (!op->reported && !op->flow)
             live_op_begin(live, op, op->key, op->peer ? op->peer->rank : -1);
     }

@@ -23,7 +23,7 @@
  *
  *  An operation is on the page from its submission to its completion, if one of the
  *  `ops_count` records is free; `pending` counts all operations. Times are
- *  CLOCK_MONOTONIC of that host, in nanoseconds.
+ *  CLOCK_MONOTONIC of the process's time namespace, in nanoseconds.
  *
  *  Readers refuse an unknown `layout`. Fields are appended, never moved.
  */

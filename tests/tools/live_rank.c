@@ -98,18 +98,57 @@ static void never(void)
     hang_outside();
 }
 
-/* Start an all-reduce of `count` elements under the name "gradient". */
-static tryst_op *gradient(tryst_step *step, size_t count)
+/* Start an all-reduce of `count` elements under the name `name`. */
+static tryst_op *all_reduce(tryst_step *step, const char *name, size_t count)
 {
     tryst_op *op;
     tryst_tensor tensor = {.struct_size = sizeof tensor,
                            .data = calloc(count, sizeof(float)),
                            .count = count,
                            .dtype = TRYST_DTYPE_F32};
-    if (tryst_allreduce(step, "gradient", NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op) !=
+    if (tryst_allreduce(step, name, NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op) !=
         TRYST_OK)
         exit(1);
     return op;
+}
+
+static tryst_op *gradient(tryst_step *step, size_t count)
+{
+    return all_reduce(step, "gradient", count);
+}
+
+/* Ranks 0 and 1 have started 9 all-reduces, and wait for one of them, or for all (-1);
+ * rank 2 is outside, and has joined none. */
+static void several_wait(int waited)
+{
+    tryst_step *step = step_open(1);
+    tryst_op *ops[9];
+    char name[16];
+    if (me == 2)
+        hang_outside();
+    for (int i = 0; i < 9; i++) {
+        snprintf(name, sizeof name, "gradient%d", i);
+        ops[i] = all_reduce(step, name, 64);
+    }
+    if (waited >= 0)
+        hang_in(ops[waited]);
+    ready();
+    exit(tryst_wait_all(ops, 9, TRYST_FOREVER) != TRYST_OK);
+}
+
+static void several(void)
+{
+    several_wait(8);
+}
+
+static void several_middle(void)
+{
+    several_wait(5);
+}
+
+static void several_all(void)
+{
+    several_wait(-1);
 }
 
 /* Ranks 0 and 1 wait in an all-reduce for rank 2, which is outside and has not joined. */
@@ -396,17 +435,30 @@ static const struct {
     const char *name;
     void (*run)(void);
 } ways[] = {
-    {"never", never},     {"behind", behind},
-    {"stopped", stopped}, {"mutual", mutual},
-    {"chain", chain},     {"small", small},
-    {"large", large},     {"killed", killed},
-    {"full", full},       {"circle", circle},
-    {"armed", armed},     {"collective", collective},
-    {"thread", thread},   {"met", met},
-    {"traced", traced},   {"callback", callback},
-    {"worker", worker},   {"busy", busy},
-    {"serving", serving}, {"stuck_serving", stuck_serving},
+    {"never", never},
+    {"behind", behind},
+    {"stopped", stopped},
+    {"mutual", mutual},
+    {"chain", chain},
+    {"small", small},
+    {"large", large},
+    {"killed", killed},
+    {"full", full},
+    {"circle", circle},
+    {"armed", armed},
+    {"collective", collective},
+    {"thread", thread},
+    {"met", met},
+    {"traced", traced},
+    {"callback", callback},
+    {"worker", worker},
+    {"busy", busy},
+    {"serving", serving},
+    {"stuck_serving", stuck_serving},
     {"second", second},
+    {"several", several},
+    {"several_middle", several_middle},
+    {"several_all", several_all},
 };
 
 /* ---- invalid pages ----------------------------------------------------------------- */

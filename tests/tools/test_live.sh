@@ -27,7 +27,7 @@ fail() {
 }
 
 ranks() { # <count>: start them, and wait until each is about to hang
-    TRYST_TRANSPORT=${TRYST_TRANSPORT:-shm} "$run" -n "$1" --grace 1s "$rank" "$dir" "$how" \
+    TRYST_TRANSPORT=${TRYST_TRANSPORT:-shm} $run -n "$1" --grace 1s "$rank" "$dir" "$how" \
         >"$dir/job" 2>&1 &
     job=$!
     hung "$1"
@@ -99,6 +99,26 @@ collective)
     "$info" --live "$pid_0" >"$dir/out" 2>"$dir/err"
     "$info" --live "$pid_1" >>"$dir/out" 2>>"$dir/err"
     says '  collective: gradient \(step 1, 256 bytes\); waits for the part of rank 2; the thread sleeps on this operation'
+    ;;
+several | several_middle | several_all)
+    # several collectives are pending: the rank is found by whichever of them names it
+    ranks 3
+    sentence "^rank [01] $waited [012] in gradient[0-8] of step 1, which has (joined it and itself $waited 2 in gradient[0-8] of step 1, which has )?not joined it: rank 2 \\(pid $pid_2\\) has been outside the library" \
+        --job "$pid_0"
+    ;;
+time)
+    # The ranks' clock is 100,000 s ahead of this process's.
+    unshare -T --monotonic 100000 true 2>/dev/null || { echo "skipped: no right to a time namespace"; exit 77; }
+    run_outside=$run
+    run="unshare -T --monotonic 100000 $run"
+    how=never
+    ranks 2
+    run=$run_outside
+    sentence "^rank 1 has waited [0-9]?[0-9][.][0-9] s for rank 0 to send act;0:0 of step 1, which has not sent it: rank 0 \\(pid $pid_0\\) has been outside the library for [0-9]?[0-9][.][0-9] s" \
+        --job "$pid_1"
+    # the other way round: this process's clock is ahead
+    unshare -T --monotonic 100000 "$info" --live --job "$pid_1" >"$dir/out" 2>"$dir/err"
+    says "^rank 1 has waited [0-9]?[0-9][.][0-9] s for rank 0 to send act;0:0 of step 1"
     ;;
 behind)
     ranks 2

@@ -66,6 +66,7 @@ struct live_rank {
     struct live_op *ops;           /**< oldest first */
     size_t ops_count;
     struct live_proc proc;
+    uint64_t read_ns; /**< time of the copy, by the clock of the rank's namespace */
     enum live_place place;
     double place_s; /**< seconds in `place` so far, at least; < 0: unknown */
     /** LIVE_WAITS: the operation waited for; NULL: any */

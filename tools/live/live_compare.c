@@ -49,9 +49,36 @@ void live_compare(const struct live_ranks *first, struct live_ranks *ranks,
     }
 }
 
-bool live_sleeps_on(const struct live_rank *rank, const struct live_op *op)
+bool live_sleeps(const struct live_rank *rank)
 {
-    return rank->place == LIVE_WAITS && op == rank->waits_for;
+    return rank->place == LIVE_WAITS && rank->waits_for &&
+           rank->waits_for->record.kind != TRYST_LIVE_CLOSE;
+}
+
+static const struct live_op *oldest_find(const struct live_rank *rank)
+{
+    for (size_t i = 0; i < rank->ops_count; i++)
+        if (rank->ops[i].record.kind != TRYST_LIVE_CLOSE)
+            return &rank->ops[i];
+    return NULL;
+}
+
+static bool has_stood(const struct live_rank *rank, const struct live_op *op)
+{
+    return !rank->compared || op->stood;
+}
+
+/* Return the collective that takes the place of `op`, which names no rank. */
+static const struct live_op *named_find(const struct live_rank *rank,
+                                        const struct live_op *op)
+{
+    for (size_t i = 0; i < rank->ops_count; i++) {
+        const struct live_op *other = &rank->ops[i];
+        if (other->record.kind == TRYST_LIVE_COLL && other->record.peer >= 0 &&
+            has_stood(rank, other))
+            return other;
+    }
+    return op;
 }
 
 const struct live_op *live_blocker(const struct live_rank *rank)
@@ -59,16 +86,13 @@ const struct live_op *live_blocker(const struct live_rank *rank)
     bool polls = rank->place == LIVE_WAITS || rank->place == LIVE_ARMED ||
                  rank->place == LIVE_DRIVES;
     const struct live_op *op = rank->waits_for;
-    if (!polls)
+    bool is_one = op && op->record.kind != TRYST_LIVE_CLOSE;
+    if (!polls || (!is_one && rank->compared && !rank->idle))
         return NULL;
-    if (op && op->record.kind != TRYST_LIVE_CLOSE)
-        return !rank->compared || op->stood ? op : NULL;
-    if (rank->compared && !rank->idle)
+    if (!is_one)
+        op = oldest_find(rank);
+    if (!op || !has_stood(rank, op))
         return NULL;
-    for (size_t i = 0; i < rank->ops_count; i++) {
-        op = &rank->ops[i];
-        if (op->record.kind != TRYST_LIVE_CLOSE)
-            return !rank->compared || op->stood ? op : NULL;
-    }
-    return NULL;
+    bool is_unnamed = op->record.kind == TRYST_LIVE_COLL && op->record.peer < 0;
+    return is_unnamed ? named_find(rank, op) : op;
 }

@@ -273,7 +273,7 @@ static void circle_describe(struct text *text, const struct chain *chain)
     job_text_add(text,
                  members == 1 ? ", which it has not done" : "; none of them has done it");
     for (int i = chain->circle; i < chain->count; i++)
-        if (!live_sleeps_on(chain->ranks[i], chain->ops[i]))
+        if (!live_sleeps(chain->ranks[i]))
             job_text_add(
                 text,
                 "; rank %d serves its operations in a loop, so it may also be computing",
@@ -379,8 +379,7 @@ bool live_job_is_clear(const struct live_ranks *ranks)
         return false;
     chain_follow(ranks, first, &chain);
     for (int i = 0; i < chain.count && ranks->apart_s < LIVE_JOB_WAIT_S; i++)
-        if (chain.ops[i]->age_s < LIVE_JOB_WAIT_S ||
-            !live_sleeps_on(chain.ranks[i], chain.ops[i]))
+        if (chain.ops[i]->age_s < LIVE_JOB_WAIT_S || !live_sleeps(chain.ranks[i]))
             return false;
     return true;
 }

@@ -57,6 +57,26 @@ int live_proc_own_pid(pid_t pid)
                : -1;
 }
 
+/* Return the offset of CLOCK_MONOTONIC in a process's time namespace: the line "monotonic
+ * <seconds> <nanoseconds>", where the nanoseconds count forward. */
+static int64_t clock_offset_ns(const char *path)
+{
+    static const char name[] = "monotonic";
+    char text[256], *end;
+    if (!file_read(path, text, sizeof text, NULL) ||
+        strncmp(text, name, sizeof name - 1) != 0)
+        return 0;
+    long long seconds = strtoll(text + sizeof name - 1, &end, 10);
+    return (int64_t)(seconds * 1000000000 + strtoll(end, NULL, 10));
+}
+
+int64_t live_proc_clock_ns(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/timens_offsets", (int)pid);
+    return clock_offset_ns(path) - clock_offset_ns("/proc/self/timens_offsets");
+}
+
 /* Return the thread with the id `own_tid` in its own namespace, else the first one. */
 static pid_t thread_find(pid_t pid, int32_t own_tid)
 {

@@ -39,17 +39,18 @@ enum { RANKS_NAMED = 8 };
 
 typedef _Atomic(uint64_t) live_word;
 
-static double now_s(void)
+/* Return the time by the clock that the process writes. */
+static uint64_t clock_of(pid_t pid)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    int64_t ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return (uint64_t)(ns + live_proc_clock_ns(pid));
 }
 
-static double age_of(uint64_t ns)
+static double age_of(const struct live_rank *rank, uint64_t ns)
 {
-    double age = now_s() - (double)ns / 1e9;
-    return age > 0 ? age : 0;
+    return ns < rank->read_ns ? (double)(rank->read_ns - ns) / 1e9 : 0;
 }
 
 /* ---- copying ----------------------------------------------------------------------- */
@@ -123,14 +124,16 @@ static bool op_copy(struct live_op *op, const char *at)
     if (record->key_bytes <= sizeof record->key)
         op->key[bytes] = '\0';
     text_close(op->key, sizeof op->key);
-    op->age_s = age_of(record->since_ns);
     return true;
 }
 
 static int op_order(const void *a, const void *b)
 {
     const struct live_op *left = a, *right = b;
-    return left->age_s > right->age_s ? -1 : left->age_s < right->age_s;
+    uint64_t left_ns = left->record.since_ns, right_ns = right->record.since_ns;
+    if (left_ns != right_ns)
+        return left_ns < right_ns ? -1 : 1;
+    return left->place < right->place ? -1 : left->place > right->place;
 }
 
 static void ops_copy(struct live_rank *rank, const char *page)
@@ -142,6 +145,7 @@ static void ops_copy(struct live_rank *rank, const char *page)
         if (!op_copy(op, at))
             continue;
         op->place = i;
+        op->age_s = age_of(rank, op->record.since_ns);
         rank->torn = rank->torn || op->torn;
         rank->ops_count++;
     }
@@ -154,7 +158,7 @@ static void ops_copy(struct live_rank *rank, const char *page)
 static void place_since(struct live_rank *rank, enum live_place place, uint64_t ns)
 {
     rank->place = place;
-    rank->place_s = ns ? age_of(ns) : -1;
+    rank->place_s = ns ? age_of(rank, ns) : -1;
 }
 
 static const struct live_op *op_at_place(const struct live_rank *rank, uint64_t place)
@@ -175,10 +179,10 @@ static void place_find(struct live_rank *rank)
     for (size_t i = 0; i < rank->ops_count; i++)
         if (rank->ops[i].record.since_ns > seen_ns)
             seen_ns = rank->ops[i].record.since_ns;
-    bool lively = age_of(seen_ns) < SEEN_RECENTLY_S;
+    bool lively = age_of(rank, seen_ns) < SEEN_RECENTLY_S;
     /* An engine that waits for other ranks wakes up every half second; one alone need
      * not. */
-    bool silent = header->size > 1 && age_of(seen_ns) > SILENT_S;
+    bool silent = header->size > 1 && age_of(rank, seen_ns) > SILENT_S;
     if (where->waits == TRYST_LIVE_IN_WAIT)
         rank->waits_for = op_at_place(rank, where->op);
     if (rank->proc.state == 'Z' || rank->proc.state == 'X')
@@ -256,6 +260,7 @@ static bool page_copy(struct live_rank *rank, const char *page, size_t bytes, ch
         return false;
     }
     header_words_copy(header, page);
+    rank->read_ns = clock_of(rank->pid);
     if (!record_copy(page + offsetof(struct tryst_live_header, where), &header->where,
                      sizeof header->where))
         rank->torn = true;
