@@ -527,7 +527,9 @@ typedef struct tryst_span {
     int32_t microbatch;
     int32_t peer;     /**< rank at the other end of a send or receive, else -1 */
     int32_t gradient; /**< send and receive: 1 a gradient, 0 an activation */
-    int32_t reserved;
+    /** 0: of the step that is drawn; below and above: of a step before and after it. The
+     *  engine writes 0, and -1 for a loop's send that began in the step before. */
+    int32_t step;
 } tryst_span;
 
 typedef struct tryst_timeline_rank {
@@ -544,7 +546,10 @@ typedef struct tryst_timeline_params {
     int32_t reserved;
 } tryst_timeline_params;
 
-/** Draw one row per rank as a self-contained SVG.
+/** Draw one row per rank as a self-contained SVG. Shares of time are over the window from
+ *  the first action of the drawn step on any rank to the last one. Steps of a loop
+ *  overlap, so actions of other steps count in it; they are drawn pale. Where a rank has
+ *  several stages (chunks), bars of a later one are darker.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no ranks, no spans), TRYST_E_IO */
 TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
                                                 const char *path);
@@ -720,7 +725,8 @@ TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
 /** Reset the figures; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 
-/** Return the spans of this rank's last step, with a send's span once the send has ended.
+/** Return the spans of this rank's last step, with a send's span once the send has ended;
+ *  of a loop also the sends of the step before that have ended in this one.
  *  Valid until the next call of the engine. */
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);

@@ -45,11 +45,15 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
 
 void engine_span(tryst_engine *engine, tryst_span span)
 {
-    /* A send of the previous step that ends now is not part of this step. */
-    if (span.begin_ns >= engine->step_begin_ns &&
-        engine->spans_count < engine->spans_capacity) {
-        engine->spans[engine->spans_count++] = span;
+    /* A transfer that began before this step and ends in it is drawn in a loop alone: a
+     * receive was posted ahead, and a send is of the step before. */
+    bool is_earlier = span.begin_ns < engine->step_begin_ns;
+    if ((is_earlier && !engine->looped) ||
+        engine->spans_count == engine->spans_capacity) {
+        return;
     }
+    span.step = is_earlier && span.kind == TRYST_SPAN_SEND ? -1 : 0;
+    engine->spans[engine->spans_count++] = span;
 }
 
 /* ---- open and close ---------------------------------------------------------------- */

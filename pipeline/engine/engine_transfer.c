@@ -135,7 +135,7 @@ static uint64_t note_span(tryst_engine *engine, const struct engine_transfer *se
                                      .end_ns = end_ns,
                                      .kind = kind,
                                      .stage = self->item.stage,
-                                     .microbatch = self->item.microbatch,
+                                     .microbatch = microbatch_of(engine, self),
                                      .peer = self->peer,
                                      .gradient = self->item.kind == PROGRAM_GRAD});
     return end_ns;

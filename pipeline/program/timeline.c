@@ -6,8 +6,9 @@
  * The one idea: the drawing is made of tryst_span records alone, measured or simulated.
  *
  * Invariant: all shares of time are over one window, from the begin of the first action
- * on any rank to the end of the last one. Time zero is the window's begin; the parts
- * outside it (mostly waits for the first forward) are shaded. */
+ * of the drawn step on any rank to the end of its last one; actions of other steps count
+ * in it. Time zero is the window's begin; the parts outside it (mostly waits for the first
+ * forward, or other steps) are shaded. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ enum {
     PLOT_LEFT = 84,
     PLOT_WIDTH = 1000,
     RIGHT_NOTES = 200,
-    TOP = 96,
+    TOP = 116,
     ROW_HEIGHT = 58,
     BAR_HEIGHT = 30,
     LANE_HEIGHT = 5,
@@ -38,8 +39,13 @@ enum {
 #define SPAN_KINDS (TRYST_SPAN_PREDICT + 1)
 
 #define TICKS_WANTED 8
-/* Limit of the time that is drawn before the window, as a fraction of the window. */
-#define BEFORE_MAX 0.15
+/* Limit of the time that is drawn before the window, and of other steps after it, as a
+ * fraction of the window. */
+#define OUTSIDE_MAX 0.15
+/* The last chunk of a rank has this part of its colour's light. */
+#define LIGHT_MIN 0.6
+/* More chunks share the last one's shade, and the legend has fewer. */
+enum { CHUNKS_MAX = 64, CHUNKS_SHOWN = 4 };
 
 struct drawing {
     FILE *out;
@@ -48,7 +54,18 @@ struct drawing {
     uint64_t end_ns;
     uint64_t first_ns; /* begin of the window: the first action begins */
     uint64_t last_ns;  /* end of the window: the last action ends */
+    bool overlaps;     /* there are spans of other steps */
+    int chunks_max;    /* of any rank */
 };
+
+/* The stages of a rank that have actions. */
+struct chunks {
+    int32_t stages[CHUNKS_MAX]; /* [count], ascending */
+    int count;
+};
+
+/* Bars of other steps. */
+#define PALE " fill-opacity='.35'"
 
 struct span_style {
     const char *name;
@@ -86,7 +103,7 @@ static double x_of(const struct drawing *self, uint64_t at_ns)
 {
     uint64_t from_ns = at_ns > self->begin_ns ? at_ns - self->begin_ns : 0;
     double part = (double)from_ns / (double)(self->end_ns - self->begin_ns);
-    return PLOT_LEFT + part * PLOT_WIDTH;
+    return PLOT_LEFT + (part < 1 ? part : 1) * PLOT_WIDTH;
 }
 
 static int row_top(int rank)
@@ -155,14 +172,22 @@ static bool is_action(int kind)
     return !is_transfer(kind) && kind != TRYST_SPAN_WAIT;
 }
 
-/* Return the fraction of the window in which a rank runs an action. */
+static double overlap_ns(const tryst_span *span, uint64_t from_ns, uint64_t to_ns)
+{
+    uint64_t begin_ns = span->begin_ns > from_ns ? span->begin_ns : from_ns;
+    uint64_t end_ns = span->end_ns < to_ns ? span->end_ns : to_ns;
+    return end_ns > begin_ns ? (double)(end_ns - begin_ns) : 0;
+}
+
+/* Return the fraction of the window in which a rank runs an action, of any step. */
 static double compute_part(const struct drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
     double compute_ns = 0;
     for (size_t i = 0; i < row->spans_count; i++) {
         const tryst_span *span = &row->spans[i];
-        compute_ns += is_action(span->kind) ? (double)(span->end_ns - span->begin_ns) : 0;
+        compute_ns +=
+            is_action(span->kind) ? overlap_ns(span, self->first_ns, self->last_ns) : 0;
     }
     return compute_ns / (double)(self->last_ns - self->first_ns);
 }
@@ -174,6 +199,75 @@ static double compute_part_mean(const struct drawing *self)
         sum += compute_part(self, rank);
     }
     return sum / self->params->ranks_count;
+}
+
+/* ---- colours ----------------------------------------------------------------------- */
+
+/* Find the stages of a rank that have actions. */
+static struct chunks chunks_of(const tryst_timeline_rank *row)
+{
+    struct chunks chunks = {.count = 0};
+    for (size_t i = 0; i < row->spans_count; i++) {
+        int at = 0;
+        int32_t stage = row->spans[i].stage;
+        while (at < chunks.count && chunks.stages[at] < stage) {
+            at++;
+        }
+        if (!is_action(row->spans[i].kind) || chunks.count == CHUNKS_MAX ||
+            (at < chunks.count && chunks.stages[at] == stage)) {
+            continue;
+        }
+        memmove(&chunks.stages[at + 1], &chunks.stages[at],
+                (size_t)(chunks.count - at) * sizeof *chunks.stages);
+        chunks.stages[at] = stage;
+        chunks.count++;
+    }
+    return chunks;
+}
+
+/* Write the colour of a kind in chunk `index` of `count`: the later, the darker. */
+static void colour_write(int kind, int index, int count, char colour[8])
+{
+    unsigned rgb = (unsigned)strtoul(styles[kind].colour + 1, NULL, 16);
+    double light = count > 1 ? 1 - (1 - LIGHT_MIN) * index / (count - 1) : 1;
+    snprintf(colour, 8, "#%02x%02x%02x", (unsigned)(light * (rgb >> 16 & 255)),
+             (unsigned)(light * (rgb >> 8 & 255)), (unsigned)(light * (rgb & 255)));
+}
+
+/* ---- head -------------------------------------------------------------------------- */
+
+/* Write a square and its meaning into the second line of the legend; return where the
+ * next one begins. */
+static int draw_note(FILE *out, int x, const char *colour, const char *opacity,
+                     const char *words)
+{
+    fprintf(out,
+            "<rect x='%d' y='82' width='14' height='14' rx='2' fill='%s'%s/>"
+            "<text x='%d' y='93.5' class='note'>%s</text>\n",
+            x, colour, opacity, x + 20, words);
+    return x + 44 + DIGIT_WIDTH * (int)strlen(words);
+}
+
+/* Draw the second line of the legend: numbers, chunks, other steps. */
+static void draw_notes(const struct drawing *self)
+{
+    char colour[8], words[32];
+    int count = self->chunks_max, x = PLOT_LEFT + 190;
+    fprintf(self->out,
+            "<text x='%d' y='93.5' class='note'>numbers are micro-batches</text>\n",
+            PLOT_LEFT);
+    for (int i = 0; count > 1 && i < count && i < CHUNKS_SHOWN; i++) {
+        colour_write(TRYST_SPAN_FORWARD, i, count, colour);
+        snprintf(words, sizeof words,
+                 i + 1 == CHUNKS_SHOWN && count > CHUNKS_SHOWN ? "… of %d chunks"
+                                                               : "chunk %d",
+                 i + 1 == CHUNKS_SHOWN && count > CHUNKS_SHOWN ? count : i + 1);
+        x = draw_note(self->out, x, colour, "", words);
+    }
+    if (self->overlaps) {
+        (void)draw_note(self->out, x, styles[TRYST_SPAN_FORWARD].colour, PALE,
+                        "steps before and after, which count as computing");
+    }
 }
 
 static void draw_head(const struct drawing *self)
@@ -198,8 +292,7 @@ static void draw_head(const struct drawing *self)
                 x, styles[kind].colour, x + 20, styles[kind].name);
         x += 44 + DIGIT_WIDTH * (int)strlen(styles[kind].name);
     }
-    fprintf(out, "<text x='%d' y='73.5' class='note'>numbers are micro-batches</text>\n",
-            x);
+    draw_notes(self);
 }
 
 /* ---- rows -------------------------------------------------------------------------- */
@@ -235,18 +328,31 @@ static void draw_transfer(const struct drawing *self, int rank, const tryst_span
             words, (double)(span->end_ns - span->begin_ns) / 1e6);
 }
 
-static void draw_compute(const struct drawing *self, int rank, const tryst_span *span)
+static int chunk_index(const struct chunks *chunks, int32_t stage)
+{
+    int at = 0;
+    while (at + 1 < chunks->count && chunks->stages[at] < stage) {
+        at++;
+    }
+    return at;
+}
+
+static void draw_compute(const struct drawing *self, int rank,
+                         const struct chunks *chunks, const tryst_span *span)
 {
     double left = x_of(self, span->begin_ns);
     double width = x_of(self, span->end_ns) - left;
     bool wait = span->kind == TRYST_SPAN_WAIT;
     int inset = wait ? BAR_HEIGHT / 3 : 0;
     int y = row_top(rank) + inset;
+    char colour[8];
+    colour_write(span->kind, wait ? 0 : chunk_index(chunks, span->stage), chunks->count,
+                 colour);
     fprintf(self->out,
-            "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s'%s>"
+            "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s'%s%s>"
             "<title>%s, stage %d, micro-batch %d: %.3f ms</title></rect>\n",
-            left, y, width > .4 ? width : .4, BAR_HEIGHT - 2 * inset,
-            styles[span->kind].colour,
+            left, y, width > .4 ? width : .4, BAR_HEIGHT - 2 * inset, colour,
+            span->step ? PALE : "",
             wait || width < 3 ? "" : " stroke='#fff' stroke-width='.6'",
             styles[span->kind].name, span->stage, span->microbatch,
             (double)(span->end_ns - span->begin_ns) / 1e6);
@@ -254,14 +360,16 @@ static void draw_compute(const struct drawing *self, int rank, const tryst_span 
     int digits = snprintf(number, sizeof number, "%d", span->microbatch);
     if (!wait && span->microbatch >= 0 && width > digits * SMALL_DIGIT_WIDTH + 1) {
         bool wide = width > digits * DIGIT_WIDTH + 4;
-        fprintf(self->out, "<text x='%.2f' y='%d' class='number%s'>%s</text>\n",
-                left + width / 2, y + BAR_HEIGHT / 2 + 4, wide ? "" : " small", number);
+        fprintf(self->out, "<text x='%.2f' y='%d' class='number%s%s'>%s</text>\n",
+                left + width / 2, y + BAR_HEIGHT / 2 + 4, wide ? "" : " small",
+                span->step ? " other" : "", number);
     }
 }
 
 static void draw_row(const struct drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
+    struct chunks chunks = chunks_of(row);
     double part = compute_part(self, rank);
     fprintf(self->out,
             "<rect x='%d' y='%d' width='%d' height='%d' fill='#f3f4f6'/>\n"
@@ -270,13 +378,13 @@ static void draw_row(const struct drawing *self, int rank)
             row_top(rank) + BAR_HEIGHT / 2 + 5, rank);
     for (size_t i = 0; i < row->spans_count; i++) {
         const tryst_span *span = &row->spans[i];
-        if (span->end_ns < self->begin_ns) {
+        if (span->end_ns < self->begin_ns || span->begin_ns > self->end_ns) {
             continue;
         }
         if (is_transfer(span->kind)) {
             draw_transfer(self, rank, span);
         } else {
-            draw_compute(self, rank, span);
+            draw_compute(self, rank, &chunks, span);
         }
     }
     fprintf(self->out,
@@ -320,7 +428,7 @@ static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
     *end_ns = span->end_ns > *end_ns ? span->end_ns : *end_ns;
 }
 
-/* Find the window and the drawn time. If no action takes time, the window covers all
+/* Find the window and the drawn time. If no action of the step takes time, the window covers all
  * spans. False if a span is invalid, or if the spans cover no time. */
 static bool find_bounds(struct drawing *self)
 {
@@ -334,20 +442,26 @@ static bool find_bounds(struct drawing *self)
                 return false;
             }
             widen(span, &self->begin_ns, &self->end_ns);
-            if (is_action(span->kind)) {
+            if (is_action(span->kind) && span->step == 0) {
                 widen(span, &self->first_ns, &self->last_ns);
             }
+            self->overlaps = self->overlaps || span->step != 0;
         }
+        int chunks = chunks_of(row).count;
+        self->chunks_max = chunks > self->chunks_max ? chunks : self->chunks_max;
     }
     if (self->first_ns >= self->last_ns) {
         self->first_ns = self->begin_ns;
         self->last_ns = self->end_ns;
         return self->begin_ns < self->end_ns;
     }
-    uint64_t before_ns =
-        (uint64_t)(BEFORE_MAX * (double)(self->last_ns - self->first_ns));
-    if (self->first_ns - self->begin_ns > before_ns) {
-        self->begin_ns = self->first_ns - before_ns;
+    uint64_t outside_ns =
+        (uint64_t)(OUTSIDE_MAX * (double)(self->last_ns - self->first_ns));
+    if (self->first_ns - self->begin_ns > outside_ns) {
+        self->begin_ns = self->first_ns - outside_ns;
+    }
+    if (self->overlaps && self->end_ns - self->last_ns > outside_ns) {
+        self->end_ns = self->last_ns + outside_ns;
     }
     return true;
 }
@@ -364,7 +478,7 @@ static void draw(const struct drawing *self)
         ".title{font-size:17px;font-weight:600}.note,.unit{fill:#4b5563;font-size:12px}"
         ".tick{text-anchor:middle;font-size:12px;fill:#4b5563}.rank{text-anchor:end}"
         ".number{text-anchor:middle;font-size:11px;fill:#fff}"
-        ".small{font-size:8px}</style>\n"
+        ".small{font-size:8px}.other{fill:#374151}</style>\n"
         "<rect width='100%%' height='100%%' fill='#fff'/>\n",
         width, height, width, height);
     draw_head(self);

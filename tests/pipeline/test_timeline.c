@@ -134,6 +134,62 @@ static void test_one_window(void **state)
                      2); /* the wait before the step, and the send after it */
 }
 
+/* Actions of the steps before and after are pale, and count as computing in the window of
+ * the drawn step; what lies far outside is not drawn. */
+static void test_steps_overlap(void **state)
+{
+    static const tryst_span first[] = {
+        {1000000, 2000000, TRYST_SPAN_FORWARD, 0, 5, -1, 0, -1},
+        {10000000, 12000000, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0},
+        {12000000, 20000000, TRYST_SPAN_BACKWARD, 0, 7, -1, 0, -1},
+        {20000000, 30000000, TRYST_SPAN_BACKWARD, 0, 0, -1, 0, 0},
+        {40000000, 41000000, TRYST_SPAN_FORWARD, 0, 6, -1, 0, 1},
+    };
+    static const tryst_span second[] = {
+        {5000000, 15000000, TRYST_SPAN_BACKWARD, 1, 7, -1, 0, -1},
+        {20000000, 25000000, TRYST_SPAN_BACKWARD, 1, 0, -1, 0, 0},
+        {25000000, 35000000, TRYST_SPAN_FORWARD, 1, 1, -1, 0, 1},
+    };
+    const tryst_timeline_rank ranks[] = {{first, 5}, {second, 3}};
+    const tryst_timeline_params params = {.struct_size = sizeof params,
+                                          .subtitle = "subtitle",
+                                          .ranks = ranks,
+                                          .ranks_count = 2};
+    const char *content = draw(&params);
+    assert_non_null(strstr(content, "subtitle; this step: 12.5 % idle"));
+    assert_non_null(strstr(content, "computes 100 %, idle 0 %"));
+    assert_non_null(strstr(content, "computes 75 %, idle 25 %"));
+    assert_non_null(strstr(content, ">steps before and after"));
+    assert_int_equal(count_of(content, "fill-opacity='.35' stroke"), 3);
+    assert_int_equal(count_of(content, "class='number other'"), 3);
+    assert_int_equal(count_of(content, "micro-batch 5"), 0);
+    assert_int_equal(count_of(content, "micro-batch 6"), 0);
+}
+
+/* A rank's later chunks are darker, and the legend has them. */
+static void test_chunks(void **state)
+{
+    static const tryst_span first[] = {
+        {1000000, 2000000, TRYST_SPAN_FORWARD, 2, 0, -1, 0, 0},
+        {2000000, 3000000, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0},
+    };
+    static const tryst_span second[] = {
+        {3000000, 4000000, TRYST_SPAN_FORWARD, 3, 0, -1, 0, 0},
+    };
+    const tryst_timeline_rank ranks[] = {{first, 2}, {second, 1}};
+    const tryst_timeline_params params = {
+        .struct_size = sizeof params, .ranks = ranks, .ranks_count = 2};
+    const char *content = draw(&params);
+    assert_non_null(strstr(content, "fill='#254c79' stroke='#fff' stroke-width='.6'>"
+                                    "<title>forward, stage 2"));
+    assert_non_null(strstr(content, "fill='#3f7fca' stroke='#fff' stroke-width='.6'>"
+                                    "<title>forward, stage 0"));
+    assert_non_null(strstr(content, "fill='#3f7fca' stroke='#fff' stroke-width='.6'>"
+                                    "<title>forward, stage 3"));
+    assert_non_null(strstr(content, ">chunk 2<"));
+    assert_null(strstr(content, ">chunk 3<"));
+}
+
 static void test_refuses(void **state)
 {
     static const tryst_span bad[] = {{5, 4, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
@@ -157,10 +213,9 @@ static void test_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draws_all),
-        cmocka_unit_test(test_draws_recomputation),
-        cmocka_unit_test(test_one_window),
-        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_draws_all),  cmocka_unit_test(test_draws_recomputation),
+        cmocka_unit_test(test_one_window), cmocka_unit_test(test_steps_overlap),
+        cmocka_unit_test(test_chunks),     cmocka_unit_test(test_refuses),
     };
     const char *folder = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/tryst-timeline-XXXXXX", folder ? folder : "/tmp");

@@ -240,6 +240,26 @@ static void test_leaves_behind(void **state)
     check_trace("run.trace", 3);
 }
 
+/* Steps of a loop overlap: the picture is of one in the middle, and has no bubble but that
+ * of the title, which is of all but the first one. */
+static void test_draws_a_loop(void **state)
+{
+    static char svg[1 << 20];
+    char words[512];
+    snprintf(words, sizeof words,
+             "-n 3 --model sleep:4,8 --schedule pipedream-2bw --layers 3 --steps 6 "
+             "--microbatches 4 --timeline %s",
+             in_folder("loop.svg"));
+    const struct run *self = bench(words);
+    expect_exit(self, words, 0);
+    expect_text(self->out, words, "timeline of a step in the middle: ");
+    read_into(in_folder("loop.svg"), svg, sizeof svg);
+    expect_text(svg, words, "pipedream-2bw, 3 ranks, 4 micro-batches: step 4 of 6");
+    expect_text(svg, words, ">steps before and after");
+    expect_text(svg, words, "fill-opacity='.35' stroke");
+    assert_null(strstr(svg, "micro-batch 4"));
+}
+
 /* One layer a rank: a first, a middle and a last stage of each kind, device stages over
  * plain C kernels; backward whole and split. Complete runs, each equal to its replay. */
 static void test_layer_a_rank(void **state)
@@ -629,10 +649,11 @@ static void test_kill_100(void **state)
 static int run_group(const char *group)
 {
     const struct CMUnitTest usage[] = {
-        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_refuses_files),
-        cmocka_unit_test(test_help),           cmocka_unit_test(test_leaves_behind),
-        cmocka_unit_test(test_json_on_stdout), cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_faults),         cmocka_unit_test(test_layer_a_rank),
+        cmocka_unit_test(test_refuses),      cmocka_unit_test(test_refuses_files),
+        cmocka_unit_test(test_help),         cmocka_unit_test(test_leaves_behind),
+        cmocka_unit_test(test_draws_a_loop), cmocka_unit_test(test_json_on_stdout),
+        cmocka_unit_test(test_csv),          cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_layer_a_rank),
     };
     const struct CMUnitTest matrix[] = {cmocka_unit_test(test_matrix),
                                         cmocka_unit_test(test_matrix_gpt)};

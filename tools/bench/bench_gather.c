@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bench_gather.h"
+#include "bench_spans.h"
 
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
@@ -170,7 +171,7 @@ static tryst_status own_open(struct bench_run *run, struct own *self)
     size_t spans_count = 0;
     self->facts.stats.struct_size = sizeof self->facts.stats;
     (void)tryst_engine_stats_get(run->engine, &self->facts.stats);
-    self->spans = tryst_engine_spans(run->engine, &spans_count);
+    self->spans = bench_spans(run, &spans_count);
     self->facts.spans_count = spans_count;
     self->facts.cores_count = usable_cores();
     self->facts.local_size = tryst_group_local_size(run->group);

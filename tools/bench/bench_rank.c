@@ -12,6 +12,7 @@
 #include "bench_place.h"
 #include "bench_progress.h"
 #include "bench_report.h"
+#include "bench_spans.h"
 #include "tools/launch/job.h"
 
 #include <math.h>
@@ -295,6 +296,7 @@ static void run_close(struct bench_run *run)
     free(run->makers);
     free(run->terms);
     free(run->seconds);
+    bench_spans_close(run);
 }
 
 /* ---- training ---------------------------------------------------------------------- */
@@ -397,6 +399,7 @@ static tryst_status train_step(struct bench_run *run, uint64_t step)
         return engine_failed(run, status);
     }
     run->seconds[step] = (double)(tryst_now_ns(run->ctx) - begin_ns) / 1e9;
+    status = bench_spans_keep(run, step);
     for (int i = 0; i < run->makers_count && status == TRYST_OK; i++) {
         status = share_loss(run, step, i, loss);
     }

@@ -69,6 +69,8 @@ struct bench_run {
     /** [steps × makers × micro-batches], only with several makers: the losses of each
      *  maker's micro-batches, NAN for the others */
     double *terms;
+    tryst_span *spans; /**< [spans_count], kept of a loop for --timeline */
+    size_t spans_count;
     uint64_t losses_ended;     /**< all transfers of losses before this step have ended */
     double *seconds;           /**< [steps]: duration of each step */
     uint64_t begin_ns;         /**< when the training began */

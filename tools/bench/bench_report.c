@@ -23,6 +23,7 @@
 
 #include "bench_progress.h"
 #include "bench_report.h"
+#include "bench_spans.h"
 
 struct figures {
     double tokens_per_s;
@@ -397,7 +398,7 @@ static const tryst_span *find_send(const struct bench_result *result, int from, 
         const tryst_span *span = &result->spans[from][i];
         if (span->kind == TRYST_SPAN_SEND && span->peer == to &&
             span->stage == receive->stage && span->microbatch == receive->microbatch &&
-            span->gradient == receive->gradient) {
+            span->gradient == receive->gradient && span->step == receive->step) {
             return span;
         }
     }
@@ -454,9 +455,12 @@ static tryst_status write_timeline(struct bench_run *run,
                  tryst_program_stages(options->program));
     }
     snprintf(title, sizeof title, "%s, %d ranks%s, %d micro-batches: step %d of %d",
-             options->schedule, run->size, copies, options->microbatches, options->steps,
-             options->steps);
-    snprintf(steps, sizeof steps, options->steps > 2 ? "steps 2 to %d: " : "",
+             options->schedule, run->size, copies, options->microbatches,
+             (int)bench_step_drawn(options) + 1, options->steps);
+    snprintf(steps, sizeof steps,
+             options->steps < 3              ? ""
+             : bench_loops(options->program) ? "steps 2 to %d, which drains: "
+                                             : "steps 2 to %d: ",
              options->steps);
     snprintf(subtitle, sizeof subtitle,
              "%s with %d layers; %sbubble %.1f %% measured, %.1f %% predicted%s",
@@ -524,7 +528,9 @@ static void written_files_print(const struct bench_options *options)
         const char *what;
         const char *path;
     } files[] = {
-        {"timeline of the last step", options->timeline},
+        {bench_loops(options->program) ? "timeline of a step in the middle"
+                                       : "timeline of the last step",
+         options->timeline},
         {"trace (open it in ui.perfetto.dev)", options->trace},
         {"profile of a step (tryst-perf sched --simulate --profile)", options->profile},
         {"weights", options->save_weights},

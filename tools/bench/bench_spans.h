@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file bench_spans.h
+ *  The spans of the step that --timeline draws. */
+#ifndef TRYST_TOOLS_BENCH_BENCH_SPANS_H
+#define TRYST_TOOLS_BENCH_BENCH_SPANS_H
+
+#include "bench_rank.h"
+
+/** Return the index of the step that is drawn: the last one, or of a loop, whose first
+ *  and last steps fill and drain it, the one in the middle. */
+uint64_t bench_step_drawn(const struct bench_options *options);
+
+/** Keep the engine's spans of `step`, which has ended, if it is a loop's step near the
+ *  drawn one. */
+tryst_status bench_spans_keep(struct bench_run *run, uint64_t step);
+
+/** Return the spans to draw: those that were kept, or those of the last step. Valid until
+ *  the next call of the engine. */
+const tryst_span *bench_spans(const struct bench_run *run, size_t *count_p);
+
+void bench_spans_close(struct bench_run *run);
+
+#endif
