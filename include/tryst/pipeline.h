@@ -216,7 +216,7 @@ typedef struct tryst_schedule {
     bool asynchronous; /**< it reads `every` and `updates_count`, and more versions */
     /** Check `params`, of which a member that the caller left out is 0, and fill in the
      *  schedule's own defaults. Return NULL, or the sentence with which the generation is
-     *  refused (static). May be NULL. */
+     *  refused, valid until the thread's next call. May be NULL. */
     const char *(*check)(tryst_schedule_params *params);
     /** Append the actions of `rank`, but for the UPDATEs of a synchronous schedule.
      *  Return the status of the first call that failed, else TRYST_OK. */

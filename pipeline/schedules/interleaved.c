@@ -9,7 +9,29 @@
  *
  * A group smaller than p leaves a rank without work before its first micro-batch comes
  * around, so N, and the last group, are at least p. */
+#include <stdio.h>
+
 #include "schedules.h"
+
+/* True if each group of the size `group`, the last one too, has at least `ranks`
+ * micro-batches. */
+static bool group_works(int group, int ranks, int count)
+{
+    int last = count % group;
+    return group >= ranks && group <= count && (last == 0 || last >= ranks);
+}
+
+/* Return the sentence, and the smallest group that works: one of all `count` does. */
+static const char *refusal(const char *why, int ranks, int count)
+{
+    static _Thread_local char text[256];
+    int group = ranks;
+    while (!group_works(group, ranks, count)) {
+        group++;
+    }
+    snprintf(text, sizeof text, "%s; group=%d works", why, group);
+    return text;
+}
 
 static const char *check(tryst_schedule_params *params)
 {
@@ -22,18 +44,19 @@ static const char *check(tryst_schedule_params *params)
     if (params->group == TRYST_GROUP_TORCH) {
         int rounds = count / ranks;
         if (count % rounds != 0) {
-            return "with group=torch the micro-batches must be a multiple of the rounds, "
-                   "micro-batches / ranks rounded down, as in PyTorch";
+            return refusal("with group=torch the micro-batches must be a multiple of the "
+                           "rounds, micro-batches / ranks rounded down, as in PyTorch",
+                           ranks, count);
         }
         params->group = count / rounds;
     }
     params->group = params->group > 0 ? params->group : ranks;
-    int last = count % params->group;
-    if (params->group < ranks || params->group > count || (last > 0 && last < ranks)) {
-        return "a group must have from the number of ranks to the number of "
-               "micro-batches, and the last group at least the number of ranks";
+    if (group_works(params->group, ranks, count)) {
+        return NULL;
     }
-    return NULL;
+    return refusal("a group must have from the number of ranks to the number of "
+                   "micro-batches, and the last group at least the number of ranks",
+                   ranks, count);
 }
 
 struct place {
