@@ -340,17 +340,17 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
  * digest where blocks have different counts. */
 static void colls_shape_text(const struct flow_shape *shape, char *text, size_t capacity)
 {
-    char reduction[24] = "", root[32] = "";
-    if (shape->op != TRYST_REDUCE_INVALID)
-        snprintf(reduction, sizeof reduction, " (%.16s)",
-                 reduce_op_name((tryst_reduce_op)shape->op));
+    char root[32] = "";
+    bool reduces = shape->op != TRYST_REDUCE_INVALID;
     if (shape->root >= 0)
         snprintf(root, sizeof root, ", root %" PRId32, shape->root);
     else if (shape->root < -1)
         snprintf(root, sizeof root, ", unequal blocks #%08" PRIx32,
                  (uint32_t)shape->root);
-    snprintf(text, capacity, "%s%s of %" PRIu64 " x %s%s",
-             coll_kind_name((tryst_coll_kind)shape->operation), reduction, shape->count,
+    snprintf(text, capacity, "%s%s%s%s of %" PRIu64 " x %s%s",
+             coll_kind_name((tryst_coll_kind)shape->operation), reduces ? " (" : "",
+             reduces ? reduce_op_name((tryst_reduce_op)shape->op) : "",
+             reduces ? ")" : "", shape->count,
              tryst_dtype_name((tryst_dtype)shape->dtype), root);
 }
 
