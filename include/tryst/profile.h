@@ -46,10 +46,11 @@
  *  change of the program, and writes the profile of one of them to FILE: by a thread of
  *  its own after the first steps and after each doubling of their number, when the group
  *  closes, and when the process calls exit. So a program that ends otherwise, such as by
- *  SIGTERM, leaves the profile of one of its steps, too. A step lasts from the first collective that is submitted in it to the first
- *  one of the next step, or from one call of tryst_period_begin to the next. Its actions
- *  are the computation of each thread between its submissions and its first uses of
- *  results, outside of the library's waits; tryst_profile_action names them.
+ *  SIGTERM, leaves the profile of one of its steps, too. A step lasts from the first
+ *  collective that is submitted in it to the first one of the next step, or from one call
+ *  of tryst_period_begin to the next. Its actions are the computation of each thread
+ *  between its submissions and its first uses of results, outside of the library's waits;
+ *  tryst_profile_action names them.
  *
  *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a
  *  profile. Why a call failed: tryst_last_error.

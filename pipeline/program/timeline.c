@@ -7,8 +7,8 @@
  *
  * Invariant: all shares of time are over one window, from the begin of the first action
  * of the drawn step on any rank to the end of its last one; actions of other steps count
- * in it. Time zero is the window's begin; the parts outside it (mostly waits for the first
- * forward, or other steps) are shaded. */
+ * in it. Time zero is the window's begin; the parts outside it (mostly waits for the
+ * first forward, or other steps) are shaded. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -428,8 +428,8 @@ static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
     *end_ns = span->end_ns > *end_ns ? span->end_ns : *end_ns;
 }
 
-/* Find the window and the drawn time. If no action of the step takes time, the window covers all
- * spans. False if a span is invalid, or if the spans cover no time. */
+/* Find the window and the drawn time. If no action of the step takes time, the window
+ * covers all spans. False if a span is invalid, or if the spans cover no time. */
 static bool find_bounds(struct drawing *self)
 {
     self->begin_ns = self->first_ns = UINT64_MAX;

@@ -240,8 +240,8 @@ static void test_leaves_behind(void **state)
     check_trace("run.trace", 3);
 }
 
-/* Steps of a loop overlap: the picture is of one in the middle, and has no bubble but that
- * of the title, which is of all but the first one. */
+/* Steps of a loop overlap: the picture is of one in the middle, with the actions of its
+ * neighbours. */
 static void test_draws_a_loop(void **state)
 {
     static char svg[1 << 20];

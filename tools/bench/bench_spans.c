@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* Steps before and after the drawn one whose spans are kept. */
+/* The spans of so many steps before and after the drawn one are kept. */
 enum { NEIGHBOURS = 2 };
 
 uint64_t bench_step_drawn(const struct bench_options *options)

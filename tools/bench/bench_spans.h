@@ -6,8 +6,8 @@
 
 #include "bench_rank.h"
 
-/** Return the index of the step that is drawn: the last one, or of a loop, whose first
- *  and last steps fill and drain it, the one in the middle. */
+/** Return the index of the step that is drawn: the last one, or the one in the middle of
+ *  a loop, since the first and last steps of a loop fill and drain it. */
 uint64_t bench_step_drawn(const struct bench_options *options);
 
 /** Keep the engine's spans of `step`, which has ended, if it is a loop's step near the

@@ -18,14 +18,14 @@ void live_compare(const struct live_ranks *first, struct live_ranks *ranks,
 /** Return the operation that blocks the rank; NULL: none, or unknown. After live_compare
  *  an operation counts only if it is in both samples.
  *
- *  That is the operation on which the thread sleeps, if it is no close. A rank that serves many operations in a loop counts
- *  as blocked on its oldest one if it completed nothing between the samples and, with
- *  samples LIVE_COMPARE_TICKS_S or more apart, its engine ran between them. Where this is
- *  a collective that names no rank, the oldest collective that names one takes its place:
- *  collectives of one rank end in any order, but all wait for the ranks that do not
- *  join. */
+ *  A thread that sleeps on one operation, except a close, is blocked on that operation. A
+ *  rank that serves many operations in a loop counts as blocked on its oldest one if it
+ *  completed nothing between the samples and, with samples LIVE_COMPARE_TICKS_S or more
+ *  apart, its engine ran between them. Where this is a collective that names no rank, the
+ *  oldest collective that names one takes its place: collectives of one rank end in any
+ *  order, but all wait for the ranks that do not join. */
 const struct live_op *live_blocker(const struct live_rank *rank);
-/** True if the rank sleeps on one operation that is no close. */
+/** True if the thread of the rank sleeps on one operation, except a close. */
 bool live_sleeps(const struct live_rank *rank);
 
 #endif

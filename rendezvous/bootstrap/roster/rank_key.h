@@ -34,8 +34,8 @@ void rank_proof(const uint8_t pair[RANK_KEY_BYTES],
 bool rank_proof_equal(const uint8_t a[RANK_PROOF_BYTES],
                       const uint8_t b[RANK_PROOF_BYTES]);
 
-/** Return the number of the run whose ranks share `cookie`, never 0. Files may show the
- *  number: the cookie does not follow from it. */
+/** Return the number of the run of the ranks that share `cookie`, never 0. Files may show
+ *  the number: the cookie does not follow from it. */
 uint64_t rank_run(const uint8_t cookie[RANK_COOKIE_BYTES]);
 
 /** Overwrite a secret. */

@@ -250,7 +250,7 @@ typedef struct tryst_span {
     int32_t microbatch;
     int32_t peer;
     int32_t gradient;
-    int32_t reserved;
+    int32_t step;
 } tryst_span;
 
 typedef struct tryst_timeline_rank {

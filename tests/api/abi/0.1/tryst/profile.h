@@ -22,6 +22,16 @@ TRYST_API void tryst_profile_close(tryst_profile *profile);
 
 TRYST_API tryst_status tryst_profile_write(const tryst_profile *profile, char **text_p);
 
+typedef struct tryst_profile_origin {
+    size_t struct_size;
+    uint64_t run;
+    int32_t rank;
+    int32_t size;
+} tryst_profile_origin;
+
+TRYST_API tryst_status tryst_profile_origin_get(const tryst_profile *profile,
+                                                tryst_profile_origin *origin_p);
+
 typedef struct tryst_profile_node {
     size_t struct_size;
     const char *name;
