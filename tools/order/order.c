@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "order_load.h"
 #include "tools/json.h"
 
 /* The default of tryst_profile_params.first_bucket_bytes. */

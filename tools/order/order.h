@@ -5,7 +5,6 @@
 #ifndef TRYST_TOOLS_ORDER_ORDER_H
 #define TRYST_TOOLS_ORDER_ORDER_H
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <tryst/profile.h>
 
@@ -44,15 +43,6 @@ struct order_figures {
     /** the part of the step under fifo that the optimum saves; NaN: a step of no time */
     double possible_gain;
 };
-
-/** Load the profile at `path`. With %r in it: those of all ranks of one run, merged
- *  (tryst_profile_merge). False: a line on stderr has the reason. */
-bool order_profile_load(const char *path, tryst_profile **profile_p);
-
-/** Print the line that names the ranks and the run of the profile, if they are known. */
-void order_origin_print(const struct order_job *job);
-/** Write the same as members of a JSON object, each with a comma after it. */
-void order_origin_json(FILE *file, const struct order_job *job);
 
 /** Return node `index`. Its pointers are valid until the profile is closed. */
 tryst_profile_node order_node(const tryst_profile *profile, uint32_t index);

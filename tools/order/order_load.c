@@ -4,7 +4,7 @@
  * Idea: the first file has the run and its number of ranks, so the files of the other
  * ranks are known by name. tryst_profile_merge checks that all are of that run.
  * Invariant: a profile is merged of all ranks of one run, or not at all. */
-#include "order.h"
+#include "order_load.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -9,6 +9,7 @@
 #include <tryst/tryst.h>
 
 #include "order_draw.h"
+#include "order_load.h"
 #include "order_trace.h"
 #include "tools/json.h"
 

@@ -11,6 +11,7 @@
 
 #include "tools/launch/launcher.h"
 #include "tools/options.h"
+#include "tools/order/order_load.h"
 
 /* The default window is the one that tests/perf/compare.sh gives to tag_bw of
  * ucx_perftest. */

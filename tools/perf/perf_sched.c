@@ -9,6 +9,7 @@
 #include "perf_setup.h"
 #include "tools/json.h"
 #include "tools/order/order_draw.h"
+#include "tools/order/order_load.h"
 #include "tools/order/order_measure.h"
 #include "tools/order/order_trace.h"
 
