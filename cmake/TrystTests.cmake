@@ -82,8 +82,6 @@ function(tryst_test name)
             target_link_libraries(${name} PRIVATE tryst)
         endif()
         tryst_see(${name} ${arg_LAYER} ${layers})
-        # No shared library here that a module could stand beside.
-        list(APPEND arg_ENVIRONMENT TRYST_MODULE_PATH=${PROJECT_BINARY_DIR}/lib/tryst)
     endif()
     tryst_test_add(${name} COMMAND $<TARGET_FILE:${name}> ${arg_ARGS}
                    LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT}
@@ -104,18 +102,18 @@ function(tryst_test_parts name)
     tryst_see(${name} ${arg_LAYER} ${layers})
 endfunction()
 
-# What a sanitized test runs with. gcc's TSan of Debian 12 knows only the address layouts of up to
+# What a test runs with, and a sanitized one. gcc's TSan of Debian 12 knows only the address layouts of up to
 # 28 random bits and stops at start under more, so it gets a fixed layout where that is allowed.
 # gcc 12's LeakSanitizer takes the header of a thread-local block for what older C libraries put there:
 # at exit it then scans from an address like 0x158 and dies (ucx and ofi, whose libraries have such
 # blocks). Without the interception it leaves those blocks out. TSan's does the same at the first use of
 # such a block, and dies where the header says 500 TB.
 set(TRYST_TEST_LAUNCHER "")
-set(TRYST_TEST_ENVIRONMENT "")
+set(TRYST_TEST_ENVIRONMENT TRYST_MODULE_PATH=${PROJECT_BINARY_DIR}/lib/tryst) # not those of an installed Tryst
 set(TRYST_TEST_ASAN "")
 if(TRYST_SANITIZE)
     set(TRYST_TEST_ASAN strict_string_checks=1:intercept_tls_get_addr=0)
-    set(TRYST_TEST_ENVIRONMENT
+    list(APPEND TRYST_TEST_ENVIRONMENT
         "ASAN_OPTIONS=${TRYST_TEST_ASAN}:detect_stack_use_after_return=1"
         "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1"

@@ -121,14 +121,13 @@ static bool file_try_list(struct attempt *attempt, const char *list)
 
 static bool file_find(struct attempt *attempt)
 {
-    if (file_try_beside(attempt) ||
-        file_try(attempt, TRYST_MODULE_DIR, strlen(TRYST_MODULE_DIR), "") ||
-        file_try_list(attempt, attempt->host->config(attempt->host, "module_path")))
+    const char *path = attempt->host->config(attempt->host, "module_path");
+    bool set = path && *path;
+    if (file_try_beside(attempt) || file_try_list(attempt, set ? path : TRYST_MODULE_DIR))
         return true;
-    text_set(attempt,
-             "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
-             " or in TRYST_MODULE_PATH",
-             attempt->name);
+    text_set(attempt, "no tryst_%s.so beside the library or in %.90s%s", attempt->name,
+             set ? path : TRYST_MODULE_DIR,
+             set ? " (TRYST_MODULE_PATH)" : "; set TRYST_MODULE_PATH to its folder");
     return false;
 }
 

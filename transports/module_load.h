@@ -7,12 +7,13 @@
 #include "transports/module.h"
 
 /** Load tryst_<name>.so and get its transport. Searched in this order: the folder tryst/
- *  beside the shared library, the folder of the shared library, the compiled-in folder,
- *  TRYST_MODULE_PATH. Signal dispositions are saved and restored around the load. A
- *  loaded module stays for the life of the process; after a failure the next call tries
- *  again. `text` (TRANSPORT_TEXT_MAX) receives what was found, or the reason. Thread:
- *  any. TRYST_OK, TRYST_E_MODULE (found but refused, and logged; or this process can load
- *  no more modules), TRYST_E_UNSUPPORTED (no such file, or no transport in it). */
+ *  beside the shared library, the folder of the shared library, the folders of
+ *  TRYST_MODULE_PATH or, where it is empty, the compiled-in folder. Signal dispositions
+ *  are saved and restored around the load. A loaded module stays for the life of the
+ *  process; after a failure the next call tries again. `text` (TRANSPORT_TEXT_MAX)
+ *  receives what was found, or the reason. Thread: any. TRYST_OK, TRYST_E_MODULE (found
+ *  but refused, and logged; or this process can load no more modules),
+ *  TRYST_E_UNSUPPORTED (no such file, or no transport in it). */
 tryst_status module_load(const struct tryst_host *host, const char *name,
                          const struct transport_ops **ops_p, char *text);
 

@@ -73,7 +73,8 @@
     X(PORT_RANGE, "port_range", STRING, "", "first-last, or one port", 0,                \
       "TCP ports on which the library and the fabric may listen; empty: any")            \
     X(MODULE_PATH, "module_path", STRING, "", "directories, separated by colons", 0,     \
-      "further directories in which to find transport modules")                          \
+      "where modules are that are not beside the library; empty: where the build "       \
+      "installs them")                                                                   \
     X(CONNECT_TIMEOUT, "connect_timeout", TIME, "30s", "1ms..24h", 0,                    \
       "how long a peer's kernel may leave a connection unanswered, and how long each "   \
       "transport may then take to connect; time in which one of the two ranks does "     \

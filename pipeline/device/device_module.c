@@ -110,9 +110,9 @@ static bool file_try_list(char path[PATH_MAX], const char *list)
 
 static bool file_find(char path[PATH_MAX])
 {
+    const char *list = getenv("TRYST_MODULE_PATH");
     return file_try_beside(path) ||
-           file_try(path, TRYST_MODULE_DIR, strlen(TRYST_MODULE_DIR), "") ||
-           file_try_list(path, getenv("TRYST_MODULE_PATH"));
+           file_try_list(path, list && *list ? list : TRYST_MODULE_DIR);
 }
 
 /* ---- loading ----------------------------------------------------------------------- */
@@ -145,8 +145,9 @@ static tryst_status module_load(void)
     if (!file_find(path)) {
         return refuse(TRYST_E_UNSUPPORTED,
                       "cannot load " MODULE_NAME
-                      ": the file is not beside libtryst_pipeline, in " TRYST_MODULE_DIR
-                      " or in TRYST_MODULE_PATH; build it with CUDA's toolkit");
+                      ": the file is neither beside libtryst_pipeline nor in "
+                      "TRYST_MODULE_PATH (" TRYST_MODULE_DIR
+                      " where it is empty); build it with CUDA's toolkit");
     }
     const struct tryst_stage_module *module = module_open(path);
     if (!module) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loader of device stage modules: no module, modules that must be refused, one good
- * module; each failure has a text, and the process's signal handling is unchanged. */
+ * module; each failure has a text, and the process's signal handling is unchanged. The
+ * compiled-in folder has a module of another installation, with another ABI. */
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,6 +39,14 @@ static void test_refused(void **state)
     check_refused("other_kind", TRYST_E_MODULE, "memory kind 0");
 }
 
+static void test_compiled_in(void **state)
+{
+    const struct device_kernels *kernels = NULL;
+    setenv("TRYST_MODULE_PATH", "", 1);
+    assert_int_equal(device_module_kernels(TRYST_MEMORY_CUDA, &kernels), TRYST_E_MODULE);
+    assert_non_null(strstr(tryst_last_error(), FAKE_MODULES "/other_abi/"));
+}
+
 /* A file that is not a module. */
 static void test_broken(void **state)
 {
@@ -72,6 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_compiled_in),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_good),
     };

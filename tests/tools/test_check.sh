@@ -51,7 +51,7 @@ mkdir -p "$dir/lib/tryst"
 for name in "$(dirname "$library")"/libtryst.so*; do
     cp "$(readlink -f "$library")" "$dir/lib/$(basename "$name")"
 done
-export LD_LIBRARY_PATH=$dir/lib
+export LD_LIBRARY_PATH=$dir/lib TRYST_MODULE_PATH=$dir/lib/tryst # not the modules of an installed Tryst
 says warn 'transport ucx' 'no tryst_ucx.so' 'libucx-dev' -- "$info" --check
 says warn 'other machines' 'neither' 'libfabric-dev' -- "$info" --check
 says FAIL 'transport ofi' 'TRYST_TRANSPORT requires' 'libfabric-dev' -- env TRYST_TRANSPORT=ofi "$info" --check

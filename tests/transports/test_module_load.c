@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The module loader and the host table, with modules built for the test (fake_module.c)
- * in the folder that TRYST_MODULE_PATH names.
+ * in the folder that TRYST_MODULE_PATH names. The compiled-in folder is that of another
+ * installation: modules of another ABI.
  */
 #include "core/config/config.h"
 #include "core/log/log.h"
@@ -185,6 +186,19 @@ static void missing_says_where_it_looked(void **state)
     assert_string_equal(log_lines, "");
 }
 
+static void path_replaces_the_compiled_in_folder(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "fakethere", &ops, text), TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(text, "(TRYST_MODULE_PATH)"));
+    assert_int_equal(config_set(config, "module_path", "", NULL), TRYST_OK);
+    assert_int_equal(module_load(&host, "fakethere", &ops, text), TRYST_E_MODULE);
+    assert_non_null(strstr(text, "0.0.0-other"));
+    assert_int_equal(module_load(&host, "absent", &ops, text), TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(text, "; set TRYST_MODULE_PATH to its folder"));
+}
+
 static void host_handler(int signum)
 {
     (void)signum;
@@ -258,6 +272,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_entry_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(cannot_start_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(missing_says_where_it_looked, setup, teardown),
+        cmocka_unit_test_setup_teardown(path_replaces_the_compiled_in_folder, setup,
+                                        teardown),
         cmocka_unit_test(guard_keeps_the_hosts_handlers),
         cmocka_unit_test_setup_teardown(host_table, setup, teardown),
     };
