@@ -47,7 +47,8 @@ chmod +x "$tree/bin/pp_bench"
 expect() {
     status=0 wanted=$1 pattern=$2 without=$3 by=$4 lacks=$5
     shift 5
-    PATH=$dir/bin LD_LIBRARY_PATH=/old STUB_UID=$by STUB_ABSENT=$lacks sh "$dir/run" "$@" >"$dir/out" 2>&1 || status=$?
+    PRESET='' JOBS='' TRYST_SKIP_DEPS='' PATH=$dir/bin LD_LIBRARY_PATH=/old STUB_UID=$by STUB_ABSENT=$lacks \
+        sh "$dir/run" "$@" >"$dir/out" 2>&1 || status=$?
     if [ "$status" -ne "$wanted" ] || ! grep -qE -e "$pattern" "$dir/out" || grep -qE -e "$without" "$dir/out"; then
         echo "run: '$*' as user $by without '$lacks' ends with $status, not $wanted, or lacks '$pattern', or has '$without':"
         cat "$dir/out"
