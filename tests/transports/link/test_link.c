@@ -962,22 +962,24 @@ static void test_spoke_while_nobody_looked(void **state)
 
 static void test_foreign_user(void **state)
 {
+    enum { SAME_USER = 77 };
     int exited;
-    if (geteuid() != 0) {
-        print_message("skipped: only root can become another user\n");
-        skip();
-    }
     start();
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         char byte;
         if (setresuid(65534, 65534, 65534) != 0)
-            _exit(1);
+            _exit(SAME_USER);
         int fd = raw_connect(true);
         _exit(recv(fd, &byte, 1, 0) == 0 ? 0 : 2); /* closed without a reply */
     }
     PUMP_UNTIL(waitpid(pid, &exited, WNOHANG) == pid);
+    if (WIFEXITED(exited) && WEXITSTATUS(exited) == SAME_USER) {
+        stop();
+        print_message("skipped: this process cannot become another user\n");
+        skip();
+    }
     assert_int_equal(exited, 0);
     assert_int_equal(accepted_count, 0);
     assert_int_equal(link_listener_counters(listener).foreign, 1);
@@ -1057,15 +1059,16 @@ static void test_descriptor_lost(void **state)
     stop();
 }
 
-/* Send more descriptors than the kernel allows one user in flight. Return 0, or the
- * number of the step that failed. */
+/* Send more descriptors than the kernel allows one user in flight. The machine's root has
+ * no limit; the root of a user namespace cannot become another user, and has the limit.
+ * Return 0, or the number of the step that failed. */
 static int send_too_many(struct link *link)
 {
     enum { TIMES = 64, LIMIT = 16 };
     struct rlimit limit = {LIMIT, LIMIT};
     tryst_status status = TRYST_OK;
     int sent = 0;
-    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)
+    if (setresuid(65534, 65534, 65534) != 0 && errno != EPERM && errno != EINVAL)
         return 1;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 2;
