@@ -324,6 +324,12 @@ use_bundle() {
     export CMAKE_PREFIX_PATH=$bundle
 }
 
+# Programs find the libraries and modules of this build, not those of an installed Tryst.
+use_build() {
+    unset TRYST_MODULE_PATH
+    [ -z "${LD_LIBRARY_PATH:-}" ] || export LD_LIBRARY_PATH=$PWD/$build/lib:$LD_LIBRARY_PATH
+}
+
 head_of_table() {
     {
         printf '%s, %s; driver and chip: %s; %s; %s\n\n' "$(date -u +%Y-%m-%d)" "$(uname -sr)" \
@@ -346,6 +352,7 @@ for tool in gcc g++ nvcc cmake ninja nvidia-smi; do
     }
 done
 use_bundle
+use_build
 head_of_table
 for part in $parts; do
     case " $wanted " in *" $part "*) "part_$part" || [ "$part" != build ] || break ;; esac

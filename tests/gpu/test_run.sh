@@ -53,6 +53,7 @@ stand_in "$path/compute-sanitizer" <<'E2'
 case $* in *racecheck*) echo "Device not supported"; exit 1 ;; esac
 E2
 stand_in "$bin/tests/gpu_copy" <<'E2'
+case $LD_LIBRARY_PATH,${TRYST_MODULE_PATH:-} in */build/gpu/lib:/old,) ;; *) echo "an installed Tryst"; exit 1 ;; esac
 echo '{"device_to_device": 1000.0, "host_to_device": 50.0, "device_to_host": 40.0}'
 E2
 stand_in "$bin/tests/gpu_kernels" <<'E2'
@@ -69,6 +70,7 @@ while [ $# -gt 1 ]; do [ "$1" = --json ] && json=$2; [ "$1" = -n ] && ranks=$2; 
 } >"$json"
 E2
 
+export LD_LIBRARY_PATH=/old TRYST_MODULE_PATH=/old # of an installed Tryst
 PATH=$path:$PATH "$run" --torch >"$dir/out" 2>"$dir/err" && status=0 || status=$?
 [ -s "$dir/err" ] && bad "it complains: $(cat "$dir/err")"
 [ "$status" -eq 1 ] || bad "with a row that is short it ends with $status, not 1"
