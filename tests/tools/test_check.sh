@@ -93,7 +93,8 @@ says warn descriptors '9 peers|, 4000 peers|3999 peers' "$none" -- sh -c \
 spaces=("$(dirname "$0")/../support/own_mounts.sh" --net --)
 if [ -n "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ]; then
     echo "left out: namespaces, which a sanitizer does not go well with"
-elif ! command -v setpriv >/dev/null || ! "${spaces[@]}" mount -t tmpfs none /mnt >/dev/null 2>&1; then
+elif ! command -v setpriv >/dev/null || ! command -v ip >/dev/null ||
+    ! "${spaces[@]}" mount -t tmpfs none /mnt >/dev/null 2>&1; then
     echo "left out: namespaces, which are not to be had here"
 else
     on() { # <shell commands> <capability to be without>: in namespaces of its own
