@@ -22,6 +22,7 @@
 # network; net=NAME puts a host's link to a switch into another subnet of the same wires.
 # Hosts with two links into one network get a routing table for each, as such hosts need.
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin # tc, which is not on an ordinary user's PATH
 
 usage() {
     cat >&2 <<END

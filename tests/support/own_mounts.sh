@@ -13,6 +13,7 @@
 # gets a private copy of all mounts as its root: on a tmpfs over /proc, because /proc is a
 # mount point, and mounts on a private mount stay there.
 set -eu
+PATH=$PATH:/usr/sbin:/sbin # chroot, which is not on an ordinary user's PATH
 self=$(readlink -f "$0")
 
 # In the new namespace: make the root private if it is not yet, and continue with the
