@@ -8,7 +8,7 @@
  * there before: a thread writes it after the first three periods and after each doubling
  * of their number, which is some 30 times in the longest run. The recorder posts a
  * semaphore at such a cut; all else is the thread's. A last time the thread writes when
- * the group closes, or when the process calls exit (writers_end).
+ * the group closes, or when the process calls exit (core/thread).
  *
  * Invariants: readers find a whole file, of this run or an earlier one: a new one gets
  * its name at last. No failure of the file is the program's, which has its results and
@@ -27,42 +27,31 @@
 
 #include "commsched/profile/priorities.h"
 #include "commsched/profile/recorder.h"
-#include "commsched/progress/thread.h"
 #include "context.h"
 #include "core/memory/alloc.h"
-#include "core/memory/list.h"
 #include "core/os/fd.h"
-#include "core/os/fork.h"
 #include "core/os/sigpipe.h"
 #include "core/text/refuse.h"
+#include "core/thread/thread.h"
 #include "rendezvous/group_info.h"
 #include "rendezvous/submission.h"
 #include "topology/base/text.h"
 #include "tryst/profile.h"
 #include "tryst/topo.h"
 
-/* A process that calls exit waits this long for the last profiles. */
-enum { EXIT_S = 2 };
 /* Each of the first periods gets a file, since a program may have no more. */
 enum { FIRST_PERIODS = 3 };
 
 struct profile_file {
-    struct list_node node; /* in `files` */
-    struct fork_handler fork;
     tryst_ctx *ctx;
     char *path;
-    pthread_t thread;
+    struct thread thread; /* exit() waits for its last file (core/thread) */
     bool has_thread;
-    sem_t due;   /* posted: the thread writes */
-    sem_t ended; /* posted: the thread has written the last time */
+    sem_t due; /* posted: the thread writes */
     _Atomic(bool) stops;
     bool written; /* the file has a profile of this run */
     bool warned;
 };
-
-/* The open files, for exit. */
-static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list files = {{&files.head, &files.head}};
 
 /* ---- the file ---------------------------------------------------------------------- */
 
@@ -177,7 +166,7 @@ static void period_ended(void *arg, uint64_t count)
         (void)sem_post(&file->due);
 }
 
-static void *file_main(void *arg)
+static void file_main(void *arg)
 {
     struct profile_file *file = arg;
     bool is_last = false;
@@ -188,57 +177,27 @@ static void *file_main(void *arg)
         is_last = atomic_load_explicit(&file->stops, memory_order_acquire);
         period_write(file, is_last);
     }
-    (void)sem_post(&file->ended);
-    return NULL;
 }
 
-static void file_stop(struct profile_file *file)
+static void file_stop(void *arg)
 {
+    struct profile_file *file = arg;
     atomic_store_explicit(&file->stops, true, memory_order_release);
     (void)sem_post(&file->due);
-}
-
-/* Let all files be written a last time: the process calls exit. A thread of the program
- * that holds a lock of the library at that moment costs EXIT_S. */
-__attribute__((destructor)) static void files_end(void)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += EXIT_S;
-    pthread_mutex_lock(&files_lock);
-    list_for_each_safe (&files, node, after)
-        file_stop(container_of(node, struct profile_file, node));
-    list_for_each_safe (&files, node, after)
-        while (sem_timedwait(&container_of(node, struct profile_file, node)->ended,
-                             &until) != 0 &&
-               errno == EINTR)
-            continue;
-    pthread_mutex_unlock(&files_lock);
-}
-
-/* In a child no thread writes, and the lock may be another thread's of the parent. */
-static void files_forget(void *arg)
-{
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    (void)arg;
-    files_lock = fresh;
-    list_init(&files);
 }
 
 /* ---- open and close ---------------------------------------------------------------- */
 
 static void file_start(struct profile_file *file)
 {
-    file->fork = (struct fork_handler){.child = files_forget};
-    if (fork_handler_add(&file->fork) != TRYST_OK)
-        return;
-    file->has_thread = thread_create_blocked(&file->thread, file_main, file) == 0;
-    if (!file->has_thread)
-        return;
-    pthread_mutex_lock(&files_lock);
-    list_push_back(&files, &file->node);
-    pthread_mutex_unlock(&files_lock);
-    recorder_watch(file->ctx->recorder, period_ended, file);
+    const struct thread_params params = {.run = file_main,
+                                         .stop = file_stop,
+                                         .arg = file,
+                                         .name = "the profile's file",
+                                         .log = &file->ctx->log};
+    file->has_thread = thread_open(&file->thread, &params) == 0;
+    if (file->has_thread)
+        recorder_watch(file->ctx->recorder, period_ended, file);
 }
 
 void profile_file_open(tryst_ctx *ctx, const struct origin *origin)
@@ -257,7 +216,6 @@ void profile_file_open(tryst_ctx *ctx, const struct origin *origin)
     recorder_origin_set(ctx->recorder, origin);
     file->path = path;
     (void)sem_init(&file->due, 0, 0);
-    (void)sem_init(&file->ended, 0, 0);
     ctx->wiring->profile = file;
     file_start(file);
 }
@@ -266,17 +224,12 @@ static void file_close(struct profile_file *file)
 {
     if (file->has_thread) {
         recorder_watch(file->ctx->recorder, NULL, NULL);
-        pthread_mutex_lock(&files_lock);
-        list_remove(&file->node);
-        pthread_mutex_unlock(&files_lock);
         file_stop(file);
-        pthread_join(file->thread, NULL);
+        pthread_join(file->thread.id, NULL);
     } else {
         period_write(file, true);
     }
-    fork_handler_remove(&file->fork);
     (void)sem_destroy(&file->due);
-    (void)sem_destroy(&file->ended);
     mem_free(file->path);
     mem_free(file);
 }

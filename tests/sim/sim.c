@@ -330,7 +330,7 @@ static void rank_leave_begin(struct sim *sim, int which)
 }
 
 /* Make passes until the rank has no work, as its thread would before its sleep. */
-static void rank_run(struct sim *sim, int which)
+static void rank_go(struct sim *sim, int which)
 {
     struct rendezvous *rdv = sim->world.sides[which].rdv;
     tryst_status armed = TRYST_AGAIN;
@@ -388,7 +388,7 @@ static void ranks_run(struct sim *sim)
                 continue;
             again = true;
             side->has_events = false;
-            rank_run(sim, i);
+            rank_go(sim, i);
         }
     }
     sim->ranks_next_ns = ranks_next_ns(sim);
