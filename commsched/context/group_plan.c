@@ -154,17 +154,25 @@ static tryst_status machines_find(struct opening *opening)
     return status ? no_memory(opening) : TRYST_OK;
 }
 
+tryst_status group_plan_topology_load(const char *path, struct err *err,
+                                      struct graph **graph_p)
+{
+    if (strcmp(path, "-") == 0) /* a read of standard input has no deadline */
+        return err_set(
+            err, TRYST_E_CONFIG,
+            "cannot read TRYST_TOPOLOGY: \"-\" is standard input; name a file");
+    tryst_status status = graph_load(path, err, graph_p);
+    return status == TRYST_OK
+               ? status
+               : err_set(err, status, "cannot read TRYST_TOPOLOGY: %.400s", err->text);
+}
+
 static tryst_status topology_read(struct opening *opening, const char *path)
 {
     opening->mine.what = UNREADABLE;
-    if (strcmp(path, "-") == 0) /* a read of standard input has no deadline */
-        return err_set(
-            opening->err, TRYST_E_CONFIG,
-            "cannot read TRYST_TOPOLOGY: \"-\" is standard input; name a file");
-    tryst_status status = graph_load(path, opening->err, &opening->graph);
+    tryst_status status = group_plan_topology_load(path, opening->err, &opening->graph);
     if (status)
-        return err_set(opening->err, status, "cannot read TRYST_TOPOLOGY: %.400s",
-                       opening->err->text);
+        return status;
     status = graph_digest(opening->graph, &opening->mine.digest);
     if (status)
         return no_memory(opening);

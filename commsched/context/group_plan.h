@@ -34,7 +34,13 @@
 struct bootstrap;
 struct bootstrap_params;
 struct config;
+struct graph;
 struct roster;
+
+/** Read the network that TRYST_TOPOLOGY names; graph_close frees it. The text names the
+ *  setting. TRYST_E_CONFIG: the file is standard input; or a status of graph_load. */
+tryst_status group_plan_topology_load(const char *path, struct err *err,
+                                      struct graph **graph_p);
 
 /** Agree on the plan of a group of at least two ranks. The bootstrap is open, and
  *  every rank makes this call. TRYST_E_GROUP: settings, rosters or plans of two ranks

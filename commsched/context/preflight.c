@@ -23,12 +23,15 @@
 #include "core/text/err.h"
 #include "core/text/number.h"
 #include "core/text/text.h"
+#include "group_plan.h"
 #include "rendezvous/bootstrap/launch/bootstrap_env.h"
 #include "rendezvous/bootstrap/launch/bootstrap_pmix.h"
 #include "rendezvous/bootstrap/launch/launch.h"
+#include "topology/formats/graph_read.h"
 #include "topology/net/netif.h"
 #include "topology/net/netif_choose.h"
 #include "topology/net/port_range.h"
+#include "topology/routes/overlay.h"
 
 #define MIB (1024ull * 1024)
 /* Descriptors of a process without peers, and the most for each peer (two of this
@@ -331,6 +334,42 @@ static void check_token(struct preflight *self)
     }
 }
 
+/* Find the fault of a topology that can be read: its ranks are not those of the job, or
+ * have no path to each other. A process alone is not the job. */
+static void topology_judge(struct preflight *self, const struct graph *graph)
+{
+    struct err err = ERR_INIT;
+    struct overlay *overlay = NULL;
+    int size = self->launch_known && self->launch.size > 1 ? self->launch.size : 0;
+    if (graph->ranks_count == 0 || (size && graph->ranks_count != (uint32_t)size)) {
+        FOUND(self, size ? ", and the job has %d" : "", size);
+        FAIL(self, "name a topology of the job's ranks, in their order");
+    } else if (overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK) {
+        FOUND(self, "; %s", err.text);
+        FAIL(self, "connect the ranks; tryst-topo shows the graph");
+    }
+    overlay_close(overlay);
+}
+
+static void check_topology(struct preflight *self)
+{
+    struct err err = ERR_INIT;
+    struct graph *graph = NULL;
+    const char *path = config_str(self->config, CONFIG_TOPOLOGY);
+    if (!*path) {
+        FOUND(self, "TRYST_TOPOLOGY is unset: collectives are planned for the interfaces "
+                    "that the ranks announce");
+    } else if (group_plan_topology_load(path, &err, &graph) != TRYST_OK) {
+        FOUND(self, "%s", err.text);
+        FAIL(self, "follow the message; tryst-topo --help lists the formats");
+    } else {
+        FOUND(self, "%s: %u rank%s", path, graph->ranks_count,
+              graph->ranks_count == 1 ? "" : "s");
+        topology_judge(self, graph);
+    }
+    graph_close(graph);
+}
+
 /* ---- fabrics ----------------------------------------------------------------------- */
 
 /* Warn of a port of UCX on an address that hosts of the internet may reach: UCX aborts
@@ -415,6 +454,7 @@ static void checks_run(struct preflight *self)
         {"locked memory", check_memlock}, {"/dev/shm", check_shm},
         {"ptrace scope", check_cma},      {"descriptors", check_descriptors},
         {"interfaces", check_interfaces}, {"ports", check_ports},
+        {"topology", check_topology},
     };
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !self->stop; i++) {
         checks[i].check(self);

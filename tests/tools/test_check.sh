@@ -81,6 +81,18 @@ says warn ports '2 of them' 'widen' -- env TRYST_PORT_RANGE=30000-30001 "$info" 
 says FAIL interfaces 'nope0' 'TRYST_NET' -- env TRYST_NET=nope0 "$info" --check
 says warn interfaces 'loopback alone' 'TRYST_NET' -- env TRYST_NET=lo "$info" --check
 
+topology=$(dirname "$0")/star.json
+says ok topology 'unset' "$none" -- "$info" --check
+says ok topology 'star.json: 4 ranks' "$none" -- env TRYST_TOPOLOGY="$topology" "$info" --check
+says FAIL topology '4 ranks, and the job has 3' 'in their order' -- env TRYST_TOPOLOGY="$topology" \
+    PMI_RANK=1 PMI_SIZE=3 TRYST_BOOTSTRAP=h:1 "$info" --check
+says FAIL topology 'cannot read TRYST_TOPOLOGY: .*nope.json' 'message' -- env TRYST_TOPOLOGY="$dir/nope.json" "$info" --check
+echo '{"ranks": ["a"' >"$dir/cut.json"
+says FAIL topology 'cannot read TRYST_TOPOLOGY: .*cut.json' 'message' -- env TRYST_TOPOLOGY="$dir/cut.json" "$info" --check
+echo '{"ranks": ["a", "b"], "links": []}' >"$dir/apart.json"
+says FAIL topology '2 ranks; ' 'connect' -- env TRYST_TOPOLOGY="$dir/apart.json" "$info" --check
+says FAIL topology 'standard input' 'message' -- env TRYST_TOPOLOGY=- "$info" --check
+
 # --- by limits ---
 says FAIL descriptors '40; a process alone may need 64: the rest is enough for 0 peers' 'hard limit' -- sh -c 'ulimit -n 40; exec "$0" --check' "$info"
 says warn descriptors '80; a process alone may need 64: the rest is enough for 1 peer' 'ulimit -n' -- sh -c 'ulimit -Sn 80; exec "$0" --check' "$info"
