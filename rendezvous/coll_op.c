@@ -19,6 +19,7 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/group.h"
+#include "rendezvous/peer/loss.h"
 #include "step.h"
 #include "submission.h"
 
@@ -205,6 +206,13 @@ void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees)
         trace_async(trace, kind, &labels, op->submitted_ns, trace_now_ns(trace),
                     op->bytes, trees,
                     (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
+}
+
+bool coll_op_loss_text(const tryst_op *op, int32_t rank, const char *before, char *text,
+                       size_t capacity)
+{
+    const struct peer *peer = op->rdv->group->peers[rank];
+    return peer && peer_loss_text(peer, before, text, capacity);
 }
 
 int32_t coll_op_rank(const tryst_op *op)

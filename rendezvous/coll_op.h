@@ -51,6 +51,10 @@ void coll_op_abort(tryst_op *op, tryst_status status, const char *text);
 /** Record the operation in the trace, as one span from its submission until now. `kind`
  *  outlives the trace. */
 void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees);
+/** Write the sentence about packets between this rank and `rank` that are lost, after
+ *  `before` (peer/loss.h). False: there are none. */
+bool coll_op_loss_text(const tryst_op *op, int32_t rank, const char *before, char *text,
+                       size_t capacity);
 /** Return this rank. Any thread. */
 int32_t coll_op_rank(const tryst_op *op);
 

@@ -9,6 +9,7 @@
 #include "core/text/origin.h"
 #include "late.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/peer/loss.h"
 #include "rendezvous/peer/peer.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
     uint64_t now_ns = clock_now_ns(rdv->clock);
     list_for_each_safe (ops, node, after) {
         const tryst_op *op = container_of(node, tryst_op, scope_node);
-        char text[1400];
+        char text[OP_TEXT_MAX];
         if (op->reported)
             continue;
         op_describe(op, now_ns, text, sizeof text);
@@ -36,11 +37,13 @@ static void dump_peer(int fd, const struct peer *peer)
     static const char *const links[] = {"no link", "connecting", "linked"};
     static const char *const eps[] = {"no endpoint", "opening", "ready",
                                       "closing",     "refused", "fabric starting"};
+    char loss[PEER_LOSS_TEXT_MAX];
+    peer_loss_text(peer, "; ", loss, sizeof loss);
     dprintf(
         fd,
         "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
         "; wants sent %u taken %u, parked here %u; in flight %" PRIu64 " of %" PRIu64
-        " bytes in slices of %" PRIu64 " (%.3g MB/s, round trip %.3g us)\n",
+        " bytes in slices of %" PRIu64 " (%.3g MB/s, round trip %.3g us)%s\n",
         peer->rank, lives[peer->life], links[peer->link.state], eps[peer->endpoint.state],
         peer->endpoint.candidates_count
             ? transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate])
@@ -48,7 +51,8 @@ static void dump_peer(int fd, const struct peer *peer)
         peer->endpoint.mechanism, peer->out.frames_sent, peer->out.frames_acked,
         peer->in.frames_read, peer->out.wants_sent, peer->out.wants_acked,
         peer->in.parked_count, peer->lane.in_flight_bytes, path->window_bytes,
-        path->slice_bytes, (double)path->bytes_per_s * 1e-6, (double)path->rtt_ns * 1e-3);
+        path->slice_bytes, (double)path->bytes_per_s * 1e-6, (double)path->rtt_ns * 1e-3,
+        loss);
 }
 
 void rendezvous_dump(struct rendezvous *rdv, int fd)

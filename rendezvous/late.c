@@ -9,6 +9,7 @@
 
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/peer/loss.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/flow_op.h"
 #include "rendezvous/protocol/op_device.h"
@@ -74,24 +75,31 @@ static const char *op_noun(const tryst_op *op)
     }
 }
 
-/* Name the rank that the operation waits for, as far as it is known. */
-static void peer_text(const tryst_op *op, char text[static 40])
+/* Name the rank that the operation waits for, as far as it is known, and packets that are
+ * lost between the two ranks. */
+static void peer_text(const tryst_op *op, char *text, size_t capacity)
 {
     const struct above *above = &op->rdv->above;
+    const struct peer *peer = op->peer;
+    char loss[PEER_LOSS_TEXT_MAX] = "";
     bool asks = op->kind == OP_COLL && above->waits_for;
     int32_t first = asks ? above->waits_for(above->arg, op) : -1;
+    if (!peer && first >= 0)
+        peer = op->rdv->group->peers[first];
+    if (peer)
+        peer_loss_text(peer, "; ", loss, sizeof loss);
     text[0] = '\0';
     if (op->peer)
-        snprintf(text, 40, "; peer: rank %d", op->peer->rank);
+        snprintf(text, capacity, "; peer: rank %d%s", op->peer->rank, loss);
     else if (first >= 0)
-        snprintf(text, 40, "; first of them: rank %d", first);
+        snprintf(text, capacity, "; first of them: rank %d%s", first, loss);
 }
 
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
 {
     double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
-    char peer[40];
-    peer_text(op, peer);
+    char peer[PEER_LOSS_TEXT_MAX + 64];
+    peer_text(op, peer, sizeof peer);
     snprintf(text, capacity,
              "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
              " bytes, %s) has waited %.3f s for %s%s",
@@ -104,7 +112,7 @@ int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)
     int count = 0;
     tryst_op *op;
     while ((op = deadline_pop(rdv, now_ns)) != NULL) {
-        char text[1400];
+        char text[OP_TEXT_MAX];
         int head = snprintf(text, sizeof text, "deadline passed: ");
         op_describe(op, now_ns, text + head, sizeof text - (size_t)head);
         op_fail(op, TRYST_E_DEADLINE, text);
@@ -135,7 +143,7 @@ static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now
     tryst_op *op;
     unsigned count = 0;
     while ((op = stall_next(rdv, scope, now_ns)) != NULL) {
-        char text[1400];
+        char text[OP_TEXT_MAX];
         if (count++ >= STALLS_NAMED_MAX)
             continue;
         op_describe(op, now_ns, text, sizeof text);

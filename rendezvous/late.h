@@ -13,6 +13,9 @@
 
 struct rendezvous;
 
+/** Bytes of the sentence about an operation: its key, and lost packets. */
+enum { OP_TEXT_MAX = 1800 };
+
 /** Write a sentence about the wait of `op` into `text`. */
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity);
 /** Fail every operation with a passed deadline. Returns their number. */

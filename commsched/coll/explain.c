@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/coll_op.h"
 
@@ -134,6 +135,17 @@ static void explain_deadline(const struct coll_run *run, bool is_own, char *to,
     }
 }
 
+/* Append the sentence about lost packets between this rank and the first neighbour of a
+ * pending flow with such packets. */
+static void explain_loss(const struct coll_run *run, char *to, size_t room)
+{
+    size_t at = strlen(to);
+    for (uint32_t i = 0; i < run->coll->flows_count; i++)
+        if (run->flows[i].is_live &&
+            coll_op_loss_text(run->op, run_flow_rank(run, i), "; ", to + at, room - at))
+            return;
+}
+
 void run_explain(struct coll_run *run, const char *text)
 {
     const struct cause *cause = &run->cause;
@@ -152,4 +164,6 @@ void run_explain(struct coll_run *run, const char *text)
         (void)snprintf(to, room, "rank %" PRId32 " was lost", cause->origin_rank);
     else
         (void)snprintf(to, room, "%s", text ? text : "a part failed");
+    if (cause->status == TRYST_E_DEADLINE)
+        explain_loss(run, to, room);
 }

@@ -35,7 +35,7 @@ enum { COLLS_KEPT = 1024 };
 /** Idle runs of one-shot collectives that are kept whatever their bytes, the most
  *  recently used ones: a loop over a few names allocates nothing. */
 enum { COLLS_IDLE_LEAST = 8 };
-enum { COLL_TEXT_BYTES = 256 };
+enum { COLL_TEXT_BYTES = 512 };
 /** The place of a part that has no bytes in a tensor or in private memory. */
 #define COLL_NOWHERE UINT64_MAX
 

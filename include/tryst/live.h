@@ -146,7 +146,9 @@ struct tryst_live_peer {
     uint8_t endpoint;
     uint8_t reserved;
     int32_t pid; /**< the peer's process id as this process sees it; 0: not known */
-    uint32_t reserved2;
+    /** packets of up to this many bytes to the peer (from the peer) are lost on the way,
+     *  while small ones arrive; 0: none is known to be */
+    uint16_t lost_to_mtu, lost_from_mtu;
     uint64_t frames_sent, frames_acked, frames_read;
     uint64_t in_flight_bytes; /**< bulk started and not acknowledged */
     uint64_t bytes_sent, bytes_received;

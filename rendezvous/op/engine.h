@@ -189,10 +189,13 @@ struct rendezvous {
     /** LEAVE was sent to all links that were up. A link that comes up later sends LEAVE
      *  then. */
     bool leave_sent;
-    bool cut;           /**< all peers were given up; no new rank becomes a peer */
-    bool reap;          /**< rendezvous_reap has work */
-    bool aborts_due;    /**< rendezvous_reap has aborts of peers to forward */
-    uint64_t tick_ns;   /**< the time of the next housekeeping */
+    bool cut;         /**< all peers were given up; no new rank becomes a peer */
+    bool reap;        /**< rendezvous_reap has work */
+    bool aborts_due;  /**< rendezvous_reap has aborts of peers to forward */
+    uint64_t tick_ns; /**< the time of the next housekeeping */
+    /** tick_ns at the last search for lost packets (peer/loss.h), and searches since. */
+    uint64_t loss_tick_ns;
+    uint32_t loss_searches;
     uint64_t timers_ns; /**< the time of the last timers_run */
     uint64_t stamp_ns;  /**< the coarse clock, as read for the last submissions */
     /** Submissions that may use stamp_ns before it is read again. */

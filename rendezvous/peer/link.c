@@ -24,6 +24,7 @@
 #include "fault.h"
 #include "hello.h"
 #include "liveness.h"
+#include "loss.h"
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 #include "transports/reach.h"
@@ -285,7 +286,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
 static void gave_up_read(struct peer *peer, tryst_status status, const char *text,
                          size_t bytes)
 {
-    char reason[PEER_TEXT_MAX] = "gave up: ";
+    char reason[PEER_TEXT_MAX + PEER_LOSS_TEXT_MAX] = "gave up: ";
     size_t head = strlen(reason);
     peer_last_frames_read(peer);
     if (peer->left || peer->rdv->leaving)
@@ -375,6 +376,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_LEFT: peer_left_read(peer, data, bytes); break;
     case LINK_GAVE_UP: gave_up_read(peer, TRYST_E_PEER, data, bytes); break;
     case LINK_UNREACHED: gave_up_read(peer, TRYST_E_UNREACHABLE, data, bytes); break;
+    case LINK_LOSS: peer_loss_read(peer, data, bytes); break;
     case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
     default: break; /* DOORBELL: it has woken the poller, its only purpose */
     }

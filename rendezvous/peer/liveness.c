@@ -20,6 +20,7 @@
 #include "core/os/fd.h"
 #include "endpoint.h"
 #include "link.h"
+#include "loss.h"
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
@@ -338,5 +339,8 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     peer_heartbeat(peer);
     aborts_send(peer);
     peer_clock_send(peer);
+    peer_loss_tick(peer, now_ns);
+    if (peer->life >= PEER_GIVING_UP)
+        return;
     waiting_tick(peer, passed_ns);
 }

@@ -35,8 +35,10 @@ enum link_type {
     LINK_GAVE_UP = 12,
     /** The sender's fabric of `candidate` starts: the endpoint opens later. */
     LINK_EP_STARTING = 13,
+    /** The sender's large packets are lost on the way to the receiver (link_loss). */
+    LINK_LOSS = 14,
     /** As GAVE_UP: the sender cannot reach the receiver (TRYST_E_UNREACHABLE). */
-    LINK_UNREACHED = 14
+    LINK_UNREACHED = 15
 };
 
 #define HELLO_MAGIC 0x54535254u /* "TRST" */
@@ -92,6 +94,15 @@ struct link_left {
 };
 static_assert(sizeof(struct link_left) == 8, "left");
 enum { LINK_LEFTS_MAX = 512 };
+
+struct link_loss {
+    /** Packets up to this many bytes leave for the receiver and are lost; 0: none (any
+     *  more). */
+    uint32_t mtu;
+    uint32_t interface_mtu; /**< of `interface` */
+    char interface[16];     /**< the sender's; empty: not known; not always terminated */
+};
+static_assert(sizeof(struct link_loss) == 24, "loss");
 
 struct link_ep {
     uint32_t candidate; /**< index in select_candidates' order */

@@ -17,6 +17,7 @@
 #include "core/text/text.h"
 #include "endpoint.h"
 #include "link.h"
+#include "loss.h"
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
@@ -110,6 +111,17 @@ bool peer_has_left(const struct peer *peer)
 
 /* ---- the end ----------------------------------------------------------------------- */
 
+/* Keep the reason, and packets that are lost, which may be the reason's own. */
+static void gone_text_put(struct peer *peer, const char *text)
+{
+    char *to = peer->liveness.gone_text;
+    size_t capacity = sizeof peer->liveness.gone_text;
+    size_t head = (size_t)snprintf(to, capacity, "rank %d ", peer->rank);
+    head += text_escape(text, strlen(text), to + head, capacity - head);
+    if (!peer->left && !strstr(to, " are lost on the way"))
+        peer_loss_text(peer, "; ", to + head, capacity - head);
+}
+
 void peer_give_up(struct peer *peer, tryst_status status, const char *text)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -121,10 +133,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     peer->endpoint.state = PEER_EP_CLOSING;
     list_remove(&peer->out.flush_node);
     peer->liveness.gone_status = status;
-    int head = snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text,
-                        "rank %d ", peer->rank);
-    text_escape(text, strlen(text), peer->liveness.gone_text + head,
-                sizeof peer->liveness.gone_text - (size_t)head);
+    gone_text_put(peer, text);
     rdv->counters.peers_given_up += !expected;
     rdv->counters.protocol_errors += status == TRYST_E_PROTOCOL;
     if (!expected)
@@ -150,6 +159,11 @@ void peer_gone(struct peer *peer)
 
 /* ---- the live page ----------------------------------------------------------------- */
 
+static uint16_t loss_mtu(const struct link_loss *loss)
+{
+    return loss->mtu < UINT16_MAX ? (uint16_t)loss->mtu : UINT16_MAX;
+}
+
 void peer_show(const struct peer *peer)
 {
     struct live *live = peer->rdv->live;
@@ -165,6 +179,8 @@ void peer_show(const struct peer *peer)
         .endpoint = peer->endpoint.state == PEER_EP_STARTING ? PEER_EP_OPENING
                                                              : peer->endpoint.state,
         .pid = unix_link ? link_peer_pid(peer->link.link) : 0,
+        .lost_to_mtu = loss_mtu(&peer->loss.to),
+        .lost_from_mtu = loss_mtu(&peer->loss.from),
         .frames_sent = peer->out.frames_sent,
         .frames_acked = peer->out.frames_acked,
         .frames_read = peer->in.frames_read,

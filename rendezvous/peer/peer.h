@@ -35,6 +35,7 @@
 #include "rendezvous/op/op.h"
 #include "rendezvous/op/transfer.h"
 #include "rendezvous/peer/group.h"
+#include "rendezvous/peer/messages.h"
 #include "transports/link/link.h"
 #include "transports/select.h"
 #include "transports/stage.h"
@@ -44,6 +45,9 @@ struct want;
 
 /** Bytes of the text of a peer's end: room for an address, an errno and a hint. */
 enum { PEER_TEXT_MAX = 256 };
+
+/** Bytes of the sentence about packets that are lost (loss.h). */
+enum { PEER_LOSS_TEXT_MAX = 320 };
 
 enum peer_life { PEER_ALIVE, PEER_LEFT, PEER_GIVING_UP, PEER_GONE };
 enum peer_link_state { PEER_LINK_NONE, PEER_LINK_CONNECTING, PEER_LINK_UP };
@@ -270,7 +274,16 @@ struct peer_liveness {
     uint64_t leave_sent; /**< frames that the peer had sent when it left */
     struct suspicion suspicion;
     int32_t gone_status;
-    char gone_text[PEER_TEXT_MAX];
+    char gone_text[PEER_TEXT_MAX + PEER_LOSS_TEXT_MAX];
+};
+
+/** Large packets that are lost on the way (loss.c). */
+struct peer_loss {
+    struct link_loss to;   /**< this rank's packets to the peer */
+    struct link_loss from; /**< the peer's packets to this rank, as the peer reports */
+    uint64_t since_ns;     /**< time of the report of `to` */
+    uint64_t mark;         /**< what had reached the peer at the last tick that moved */
+    uint64_t search_ns; /**< time of the next search, if nothing moves; 0: no tick yet */
 };
 
 struct peer {
@@ -287,6 +300,7 @@ struct peer {
     struct peer_out out;
     struct peer_in in;
     struct peer_liveness liveness;
+    struct peer_loss loss;
     struct dispatch_lane lane;
     /** Copies of device memory for this peer, also those of small tensors. */
     struct stage_lane stage;

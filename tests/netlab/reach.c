@@ -3,28 +3,34 @@
  * receives: lines "rank 0: TRYST_OK" or "rank 0: TRYST_E_UNREACHABLE text", then "first S
  * processor S": the seconds of the exchange, and of the processor until its end.
  * lab_reach.sh runs it on hosts that a firewall keeps apart, lab_hosts.sh on hosts with
- * the interfaces of real machines. */
+ * the interfaces of real machines, lab_mtu.sh on hosts between which large packets are
+ * lost.
+ * usage: reach [<bytes> [<deadline in seconds>]] */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <tryst/tryst.h>
 
-enum { BYTES = 4096, RANKS_MAX = 8 };
+enum { BYTES_MAX = 1 << 20, RANKS_MAX = 8 };
+
+static uint64_t tensor_bytes = 4096;
+static tryst_op_params op_params = {.struct_size = sizeof op_params};
 
 static tryst_op *post(tryst_group *group, tryst_step *step, int src, int dst, char *data)
 {
     const tryst_tensor tensor = {.struct_size = sizeof tensor,
                                  .data = data,
-                                 .count = BYTES,
+                                 .count = tensor_bytes,
                                  .dtype = TRYST_DTYPE_U8};
     char key[TRYST_KEY_MAX + 1];
     tryst_op *op = NULL;
     tryst_status status = tryst_key_build(group, src, dst, "t", 0, 0, key, sizeof key);
     if (status == TRYST_OK)
         status = src == tryst_group_rank(group)
-                     ? tryst_send(step, key, &tensor, NULL, &op)
-                     : tryst_recv(step, key, &tensor, NULL, &op);
+                     ? tryst_send(step, key, &tensor, &op_params, &op)
+                     : tryst_recv(step, key, &tensor, &op_params, &op);
     if (status != TRYST_OK)
         fprintf(stderr, "cannot post: %s\n", tryst_status_name(status));
     return op;
@@ -43,7 +49,7 @@ static void outcome_print(int peer, tryst_op *op)
 
 static void exchange(tryst_group *group, tryst_step *step)
 {
-    static char in[RANKS_MAX][BYTES], out[BYTES];
+    static char in[RANKS_MAX][BYTES_MAX], out[BYTES_MAX];
     tryst_op *sends[RANKS_MAX] = {NULL}, *receives[RANKS_MAX] = {NULL};
     int me = tryst_group_rank(group), size = tryst_group_size(group);
     for (int peer = 0; peer < size && peer < RANKS_MAX; peer++) {
@@ -77,11 +83,17 @@ static double processor_s(void)
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     tryst_ctx *ctx;
     tryst_group *group;
     tryst_step *step;
+    if (argc > 1)
+        tensor_bytes = strtoull(argv[1], NULL, 0);
+    if (tensor_bytes > BYTES_MAX)
+        return 2;
+    if (argc > 2)
+        op_params.deadline_ns = strtoull(argv[2], NULL, 0) * UINT64_C(1000000000);
     if (tryst_open(NULL, &ctx) != TRYST_OK)
         return 1;
     if (tryst_group_open(ctx, NULL, &group) != TRYST_OK ||

@@ -187,11 +187,15 @@ static void absent_describe(struct text *text, const struct chain *chain)
 {
     const struct live_rank *asks = chain->ranks[chain->count - 1];
     int32_t number = chain->last_rank;
+    char loss[320];
     if (number < 0)
         return;
     bool shown = (uint32_t)number < asks->header.peers_count;
     const struct tryst_live_peer *peer = shown ? &asks->peers[number] : NULL;
-    if (peer && peer->life)
+    if (peer && !peer->life && (peer->lost_to_mtu || peer->lost_from_mtu)) {
+        live_loss_text(asks->header.rank, peer, loss, sizeof loss);
+        job_text_add(text, "; %s", loss);
+    } else if (peer && peer->life)
         job_text_add(text, "; rank %d %s", number,
                      peer->life == 1 ? "has left the group" : "is gone");
     else if (peer && peer->pid)
@@ -220,11 +224,16 @@ static uint64_t frames_unread(const struct live_rank *from, const struct live_ra
 static void under_way_describe(struct text *text, const struct live_rank *a,
                                const struct live_rank *b, const struct live_op *op)
 {
+    const struct tryst_live_peer *path = &a->peers[op->record.peer];
+    char loss[320];
     uint64_t there = frames_unread(a, b);
     const struct live_rank *from = there ? a : b;
     const struct live_rank *to = there ? b : a;
     uint64_t frames = there ? there : frames_unread(b, a);
-    if (frames)
+    if (path->lost_to_mtu || path->lost_from_mtu) {
+        live_loss_text(a->header.rank, path, loss, sizeof loss);
+        job_text_add(text, "but %s", loss);
+    } else if (frames)
         job_text_add(text,
                      "but %" PRIu64
                      " frame%s from rank %d to rank %d %s not been read there",

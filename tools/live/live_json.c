@@ -26,15 +26,17 @@ static json_t *peer_object(const struct tryst_live_peer *peer)
     static const char *const endpoints[] = {"none", "opening", "ready", "closing",
                                             "refused"};
     return json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, "
         "s:I, "
         "s:I}",
         "rank", peer->rank, "life", lives[peer->life & 3], "link",
         links[peer->link > 2 ? 0 : peer->link], "endpoint",
         endpoints[peer->endpoint > 4 ? 0 : peer->endpoint], "transport", peer->transport,
-        "mechanism", peer->mechanism, "pid", peer->pid, "frames_sent",
-        number(peer->frames_sent), "frames_acked", number(peer->frames_acked),
-        "frames_read", number(peer->frames_read), "bytes_sent", number(peer->bytes_sent),
+        "mechanism", peer->mechanism, "pid", peer->pid, "lost_to_mtu", peer->lost_to_mtu,
+        "lost_from_mtu", peer->lost_from_mtu, "frames_sent", number(peer->frames_sent),
+        "frames_acked", number(peer->frames_acked), "frames_read",
+        number(peer->frames_read), "bytes_sent", number(peer->bytes_sent),
         "bytes_received", number(peer->bytes_received), "in_flight_bytes",
         number(peer->in_flight_bytes), "window_bytes", number(peer->window_bytes),
         "slice_bytes", number(peer->slice_bytes), "bytes_per_s",

@@ -206,9 +206,26 @@ static void path_print(FILE *out, const struct tryst_live_peer *peer)
     fputc('\n', out);
 }
 
+void live_loss_text(int rank, const struct tryst_live_peer *peer, char *text,
+                    size_t capacity)
+{
+    char to[64] = "", from[64] = "";
+    if (peer->lost_to_mtu)
+        snprintf(to, sizeof to, "%u bytes from rank %d to rank %d", peer->lost_to_mtu,
+                 rank, peer->rank);
+    if (peer->lost_from_mtu)
+        snprintf(from, sizeof from, "%u bytes from rank %d to rank %d",
+                 peer->lost_from_mtu, peer->rank, rank);
+    snprintf(text, capacity,
+             "packets of %s%s%s are lost on the way, those of 1280 arrive: give the "
+             "interfaces the MTU of the network between (tryst-info --check HOST)",
+             to, *to && *from ? " and of " : "", from);
+}
+
 static void peers_print(FILE *out, const struct live_rank *rank)
 {
     const struct tryst_live_header *header = &rank->header;
+    char text[320];
     int unused = 0;
     fprintf(out, "  peers:\n");
     for (uint32_t i = 0; i < header->peers_count; i++) {
@@ -233,6 +250,10 @@ static void peers_print(FILE *out, const struct live_rank *rank)
                 peer->frames_sent, peer->frames_acked, peer->frames_read,
                 peer->bytes_sent, peer->bytes_received, peer->in_flight_bytes);
         path_print(out, peer);
+        if (peer->lost_to_mtu || peer->lost_from_mtu) {
+            live_loss_text(header->rank, peer, text, sizeof text);
+            fprintf(out, "      %s\n", text);
+        }
     }
     if (unused)
         fprintf(out, "    %d other rank%s not used so far\n", unused,

@@ -13,6 +13,10 @@ const char *live_kind_text(const struct live_op *op);
 const char *live_missing_text(const struct live_rank *rank, const struct live_op *op);
 /** Return the send that `op` queues behind; NULL: none, or it is not on the page. */
 const struct live_op *live_behind(const struct live_rank *rank, const struct live_op *op);
+/** Write the sentence about packets between `rank` and a peer that are lost; there are
+ *  some. */
+void live_loss_text(int rank, const struct tryst_live_peer *peer, char *text,
+                    size_t capacity);
 /** Write a phrase about what the rank is doing: "is stopped (…)". */
 void live_place_text(const struct live_rank *rank, char *text, size_t capacity);
 /** Write "act0;0:7" for a canonical key, else the key. */

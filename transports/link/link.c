@@ -39,6 +39,7 @@
 #include "core/os/fd.h"
 #include "core/os/foreign_fd.h"
 #include "topology/net/netif.h"
+#include "topology/net/tcp_path.h"
 
 enum {
     READ_BYTES = 16 * 1024, /* per read, on the stack: a dozen connect messages */
@@ -125,6 +126,12 @@ bool link_is_decided(const struct link *link)
 bool link_is_flushed(const struct link *link)
 {
     return link->state == LINK_BROKEN || list_empty(&link->unsent);
+}
+
+bool link_loss_find(const struct link *link, struct tcp_loss *loss_p)
+{
+    return !link->is_unix && link->state == LINK_OPEN &&
+           tcp_loss_find(link->source.fd, loss_p);
 }
 
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
@@ -754,6 +761,7 @@ static void tcp_connect(struct link *link, const struct link_address *to,
         return;
     }
     link_tcp_options(link->source.fd, timeout_ns);
+    tcp_path_segments_bound(link->source.fd);
     if (from && !tcp_bind(link, from))
         connect_failed(link, errno);
     else if (connect(link->source.fd, &address.any, netif_address_bytes(&address.any)) ==

@@ -28,6 +28,7 @@
 #include "core/os/foreign_fd.h"
 #include "core/os/random.h"
 #include "topology/net/netif.h"
+#include "topology/net/tcp_path.h"
 
 enum {
     ACCEPTS_MAX = 16, /* per poller call */
@@ -291,6 +292,7 @@ static int tcp_add(struct link_listener *listener, const struct sockaddr_storage
     /* A port of a range may still be in TIME_WAIT after an earlier job. */
     if (port)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    tcp_path_segments_bound(fd);
     if (bind(fd, &at.any, netif_address_bytes(&at.any)) != 0)
         return -1;
     return listen(fd, QUEUE_MAX);

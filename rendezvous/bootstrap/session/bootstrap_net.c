@@ -16,6 +16,7 @@
 #include "core/os/random.h"
 #include "topology/net/netif.h"
 #include "topology/net/netif_choose.h"
+#include "topology/net/tcp_path.h"
 
 /* A cancel flag, or a clock other than the kernel's, is polled at this interval. */
 #define POLL_LIMIT_MS 20
@@ -123,6 +124,7 @@ int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *
         return -1;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    tcp_path_segments_bound(fd);
     if (connect(fd, to->ai_addr, to->ai_addrlen) != 0)
         error = errno == EINPROGRESS ? connect_finish(wait, fd, until_ns) : errno;
     if (error == 0 && is_connected_to_itself(fd))
@@ -142,6 +144,7 @@ static int listen_at(const struct sockaddr *at, socklen_t bytes)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    tcp_path_segments_bound(fd);
     if (bind(fd, at, bytes) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     int error = errno;
@@ -484,6 +487,7 @@ bool bootstrap_listener_adopt(int fd, const char *address)
     /* Accepted sockets inherit SO_REUSEADDR; without it they keep the port from this
      * process's next session. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    tcp_path_segments_bound(fd);
     return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 

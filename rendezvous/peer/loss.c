@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large packets that are lost between two ranks.
+ *
+ * Idea: a network that carries smaller packets than the hosts send, and does not report
+ * it, stops the fabric's connections, but not the link, whose packets are small. Only the
+ * sender's kernel has the proof (topology/net/tcp_path.h), so the sender reports it to
+ * the peer over the link.
+ *
+ * Invariant: the descriptors of the process are searched only while nothing reaches the
+ * peer, and for a few peers in a tick.
+ */
+#include "loss.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/text/text.h"
+#include "link.h"
+#include "messages.h"
+#include "rendezvous/op/engine.h"
+#include "topology/net/tcp_path.h"
+
+/* Time without progress until a search, and between searches: three repetitions of a lost
+ * packet take 1.4 s and a probe of the tail. */
+#define SEARCH_NS (1500 * NS_PER_MS)
+/* Searches of one tick: each reads the state of all descriptors, some microseconds each. */
+enum { SEARCHES_MAX = 8 };
+
+/* True if this rank has sent what the peer has not received, as far as it is known. */
+static bool is_waiting(const struct peer *peer)
+{
+    return peer->lane.in_flight_bytes ||
+           peer->out.frames_sent > peer->liveness.peer_read ||
+           peer->endpoint.state == PEER_EP_OPENING;
+}
+
+/* Return a number that changes when bulk, or without bulk a frame, reaches the peer. A
+ * dead path for bulk may go on to carry frames. */
+static uint64_t mark_of(const struct peer *peer)
+{
+    const struct dispatch_lane *lane = &peer->lane;
+    return lane->in_flight_bytes ? lane->started_bytes - lane->in_flight_bytes
+                                 : peer->liveness.peer_read;
+}
+
+static void report(struct peer *peer, const struct tcp_loss *loss)
+{
+    struct link_loss *to = &peer->loss.to;
+    char text[PEER_LOSS_TEXT_MAX];
+    memset(to, 0, sizeof *to);
+    to->mtu = loss->mtu;
+    peer->loss.since_ns = rendezvous_now(peer->rdv);
+    to->interface_mtu = loss->interface_mtu;
+    memcpy(to->interface, loss->interface, sizeof to->interface);
+    if (loss->mtu && peer_loss_text(peer, "", text, sizeof text))
+        LOG_WARN(peer->rdv->log, "%s", text);
+    (void)link_send(peer->link.link, LINK_LOSS, to, sizeof *to, -1);
+}
+
+/* Restart the time of waiting: bytes have moved, or none are to move. */
+static void moved(struct peer *peer, uint64_t now_ns, uint64_t mark)
+{
+    static const struct tcp_loss none;
+    peer->loss.mark = mark;
+    peer->loss.search_ns = now_ns + SEARCH_NS;
+    if (peer->loss.to.mtu)
+        report(peer, &none);
+}
+
+/* Count a search of this tick; false: there were SEARCHES_MAX. */
+static bool search_is_allowed(const struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    if (rdv->loss_tick_ns != rdv->tick_ns)
+        rdv->loss_searches = 0;
+    rdv->loss_tick_ns = rdv->tick_ns;
+    return rdv->loss_searches++ < SEARCHES_MAX;
+}
+
+void peer_loss_tick(struct peer *peer, uint64_t now_ns)
+{
+    struct tcp_loss loss;
+    uint64_t mark = mark_of(peer);
+    if (peer->link.state != PEER_LINK_UP || link_is_unix(peer->link.link))
+        return;
+    if (!is_waiting(peer) || mark != peer->loss.mark || !peer->loss.search_ns) {
+        moved(peer, now_ns, mark);
+        return;
+    }
+    /* Each tick sends a small packet: at the next tick it shows whether such pass. */
+    if (!peer->loss.to.mtu && now_ns >= peer->loss.search_ns && search_is_allowed(peer)) {
+        peer->loss.search_ns = now_ns + SEARCH_NS;
+        if (link_loss_find(peer->link.link, &loss))
+            report(peer, &loss);
+    }
+    peer_heartbeat_answer(peer);
+    if (peer->loss.to.mtu &&
+        clock_since_ns(peer->loss.since_ns, now_ns) >= peer->rdv->set.peer_timeout_ns)
+        peer_give_up(peer, TRYST_E_PEER, "was lost: no large packets reach it");
+}
+
+void peer_loss_read(struct peer *peer, const void *data, size_t bytes)
+{
+    struct link_loss loss;
+    if (bytes != sizeof loss)
+        return;
+    memcpy(&loss, data, sizeof loss);
+    peer->loss.from = loss;
+}
+
+/* Append the sentence about the packets from rank `from` to rank `to`. */
+static void loss_append(const struct link_loss *loss, int from, int to, char *text,
+                        size_t capacity)
+{
+    char name[4 * sizeof loss->interface + 1];
+    text_escape(loss->interface, strnlen(loss->interface, sizeof loss->interface), name,
+                sizeof name);
+    text_append(text, capacity, "packets of %u bytes from rank %d to rank %d", loss->mtu,
+                from, to);
+    if (name[0])
+        text_append(text, capacity, " (MTU of its %s: %u)", name, loss->interface_mtu);
+}
+
+bool peer_loss_text(const struct peer *peer, const char *before, char *text,
+                    size_t capacity)
+{
+    const struct link_loss *to = &peer->loss.to, *from = &peer->loss.from;
+    int mine = peer->rdv->group->roster.rank;
+    text[0] = '\0';
+    if (!to->mtu && !from->mtu)
+        return false;
+    text_append(text, capacity, "%s", before);
+    if (to->mtu)
+        loss_append(to, mine, peer->rank, text, capacity);
+    if (to->mtu && from->mtu)
+        text_append(text, capacity, " and ");
+    if (from->mtu)
+        loss_append(from, peer->rank, mine, text, capacity);
+    text_append(text, capacity,
+                " are lost on the way, those of %u arrive: give the interfaces the MTU "
+                "of the network between (tryst-info --check HOST)",
+                TCP_PATH_SAFE_BYTES);
+    return true;
+}
