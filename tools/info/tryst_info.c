@@ -9,6 +9,7 @@
 #include <tryst/device.h>
 #include <tryst/tryst.h>
 
+#include "peer_check.h"
 #include "tools/live/live.h"
 #include "tools/options.h"
 #include "tools/standard_files.h"
@@ -22,6 +23,11 @@ static const char help[] =
     "\n"
     "      --check       before a job: test this machine and its settings, and print a\n"
     "                    fix for each problem\n"
+    "      --check HOST  before a job on two hosts: test the network between this host\n"
+    "                    and HOST, where tryst-info --check listen runs: which pairs of\n"
+    "                    addresses connect, their round trip and largest packet, both\n"
+    "                    ways, and what a job would use. HOST:PORT and listen:PORT name\n"
+    "                    the TCP port to use on both hosts instead of 4712\n"
     "  -c, --config      every setting: its variable, value, origin of the value,\n"
     "                    default\n"
     "      --markdown    the settings as a Markdown table of names, defaults and\n"
@@ -43,7 +49,7 @@ static const char help[] =
     "\n"
     "Exit status: 0 done; 1 a setting or the library is broken, nothing was found, or\n"
     "standard output cannot be written; 2 the command line is wrong. With --check: 0\n"
-    "all is well, 3 with warnings, 4 with failures.\n";
+    "all is well, 1 the other host was not reached, 3 with warnings, 4 with failures.\n";
 
 /* ---- settings ---------------------------------------------------------------------- */
 
@@ -235,9 +241,10 @@ static bool words_check(int argc, char **argv, const struct choice *choice)
             fprintf(stderr, "tryst-info: --merge-traces needs files\n");
         return words > 0;
     }
-    if (words > choice->live) {
+    int most = choice->live || choice->check;
+    if (words > most) {
         fprintf(stderr, "tryst-info: unexpected word '%s'; see tryst-info --help\n",
-                argv[optind + choice->live]);
+                argv[optind + most]);
         return false;
     }
     if (choice->live && !words && !choice->job) {
@@ -256,7 +263,7 @@ static int choice_run(const struct choice *choice, char **words)
     if (choice->status)
         return statuses_print();
     if (choice->check)
-        return check_print();
+        return words[0] ? peer_check(words[0]) : check_print();
     if (choice->merge)
         return trace_merge(words, stdout);
     return choice->live ? live_main(words[0], choice->job, choice->json)
