@@ -2,10 +2,10 @@
 /*
  * Large packets that are lost between two ranks.
  *
- * Idea: a network that carries smaller packets than the hosts send, and does not report
- * it, stops the fabric's connections, but not the link, whose packets are small. Only the
- * sender's kernel has the proof (topology/net/tcp_path.h), so the sender reports it to
- * the peer over the link.
+ * Idea: a network that drops packets of the hosts' MTU without a report stops the
+ * fabric's connections, but not the link with its small packets. Only the sender's kernel
+ * has the proof (topology/net/tcp_path.h), so the sender reports the loss over the
+ * link.
  *
  * Invariant: the descriptors of the process are searched only while nothing reaches the
  * peer, and for a few peers in a tick.
@@ -88,7 +88,7 @@ void peer_loss_tick(struct peer *peer, uint64_t now_ns)
         moved(peer, now_ns, mark);
         return;
     }
-    /* Each tick sends a small packet: at the next tick it shows whether such pass. */
+    /* Each tick sends a small packet, for the search at a later tick. */
     if (!peer->loss.to.mtu && now_ns >= peer->loss.search_ns && search_is_allowed(peer)) {
         peer->loss.search_ns = now_ns + SEARCH_NS;
         if (link_loss_find(peer->link.link, &loss))

@@ -11,7 +11,7 @@
 /** Search for lost packets if nothing has reached the peer for a while; at each tick. Give
  *  the peer up if they have been lost for TRYST_PEER_TIMEOUT. */
 void peer_loss_tick(struct peer *peer, uint64_t now_ns);
-/** Read the peer's report of its own packets that are lost. */
+/** Read a LINK_LOSS message. */
 void peer_loss_read(struct peer *peer, const void *data, size_t bytes);
 /** Write the sentence about packets between this rank and the peer that are lost, after
  *  `before`. False, and an empty text, if there are none. */

@@ -5,6 +5,7 @@
 #include "world.h"
 
 #include "rendezvous/peer/link.h"
+#include "rendezvous/peer/loss.h"
 #include "rendezvous/peer/tree.h"
 
 #define LARGE (64u << 10) /* beyond eager_max */
@@ -529,6 +530,51 @@ static void test_kernel_is_silent(void **state)
     }
 }
 
+/* Large packets to rank 1 are lost: both ranks know the sizes while the bulk waits, and not
+ * once it has arrived. Without an end the peer is given up. */
+static void test_large_packets_are_lost(void **state)
+{
+    static const char lost[] =
+        "packets of 9000 bytes from rank 0 to rank 1 (MTU of its eth0: 4000) are lost on "
+        "the way, those of 1280 arrive";
+    for (int ends = 0; ends < 2; ends++) {
+        char text[PEER_LOSS_TEXT_MAX];
+        world_open(&world, 2, NULL);
+        world_settle(&world);
+        tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+        const char *key = world_key(&world, 0, 1, "a");
+        world.sides[1].hold_bulk = true;
+        tryst_op *ops[2] = {world_send(&world, 0, steps[0], key, out, LARGE, NULL),
+                            world_recv(&world, 1, steps[1], key, in, LARGE, NULL)};
+        advance_s(1);
+        world.loss =
+            (struct tcp_loss){.mtu = 9000, .interface_mtu = 4000, .interface = "eth0"};
+        assert_false(peer_loss_text(world_peer(&world, 0, 1), "", text, sizeof text));
+        advance_s(3);
+        assert_true(said(0, lost));
+        for (int i = 0; i < 2; i++) {
+            assert_true(
+                peer_loss_text(world_peer(&world, i, 1 - i), "", text, sizeof text));
+            assert_non_null(strstr(text, lost));
+        }
+        if (ends)
+            world.sides[1].hold_bulk = false;
+        else
+            advance_s(40);
+        advance_s(1);
+        for (int i = 0; i < 2; i++) {
+            if (ends)
+                world_done(ops[i], TRYST_OK);
+            else
+                check_status(ops[i], TRYST_E_PEER, 1 - i, lost);
+            tryst_step_close(steps[i], NULL);
+        }
+        assert_int_equal(peer_loss_text(world_peer(&world, 1, 0), "", text, sizeof text),
+                         !ends);
+        world_close(&world);
+    }
+}
+
 /* Both ranks connect at once, and one of them makes no pass for a minute, after any
  * number of passes of the two. The other must not call it dead, and both must go on
  * afterwards. */
@@ -954,6 +1000,7 @@ int main(void)
         cmocka_unit_test(test_abort_notes),
         cmocka_unit_test(test_computes_before_contact),
         cmocka_unit_test(test_kernel_is_silent),
+        cmocka_unit_test(test_large_packets_are_lost),
         cmocka_unit_test(test_stops_looking),
         cmocka_unit_test(test_path_dies_between_frames),
         cmocka_unit_test(test_stops_before_its_frames_left),

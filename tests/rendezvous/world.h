@@ -35,6 +35,7 @@
 #include "rendezvous/submission.h"
 #include "support/fake_clock.h"
 #include "support/unit.h"
+#include "topology/net/tcp_path.h"
 
 enum { WORLD_RANKS_MAX = 64 };
 
@@ -150,6 +151,7 @@ struct world {
     bool forged;          /**< a frame was injected, so counters of two ends may differ */
     bool spoilt;          /**< a fault was planted: counters do not return to zero */
     bool hold_links;      /**< no link moves */
+    struct tcp_loss loss; /**< the result of each search for lost packets; mtu 0: none */
     bool links_backwards; /**< the youngest link is served first */
     /** Links behave as TCP's: a connection is up, and its messages leave, only after a
      *  pass of its owner. */

@@ -195,6 +195,13 @@ bool link_has_met(const struct link *link)
     return link->met && (link->ran || !world_current->links_slow);
 }
 
+bool link_loss_find(const struct link *link, struct tcp_loss *loss_p)
+{
+    (void)link;
+    *loss_p = world_current->loss;
+    return loss_p->mtu != 0;
+}
+
 char *link_address_text(const struct link_address *address,
                         char text[LINK_ADDRESS_TEXT_BYTES])
 {

@@ -132,7 +132,7 @@ static void text_clean(char *text, size_t bytes)
             *text = '?';
 }
 
-/* Exchange HELLO. False: the other end is no tryst-info of this version. */
+/* Exchange HELLO. False: another program, or another version of tryst-info. */
 static bool greet(struct check *check)
 {
     if (!exchange(check->fd, &check->mine, &check->theirs, sizeof check->mine, DIAL_S) ||
@@ -184,8 +184,9 @@ static bool come_together(struct check *check, const char *host, unsigned port)
             return false;
         if (!greet(check)) {
             fprintf(stderr,
-                    "tryst-info: %s port %u is no tryst-info --check listen of this "
-                    "version; run that there, or name its port as in HOST:PORT\n",
+                    "tryst-info: %s port %u belongs to another program, or another "
+                    "version of Tryst; run tryst-info --check listen there, or name "
+                    "the port as in HOST:PORT\n",
                     host, port);
             return false;
         }
@@ -235,7 +236,7 @@ static void path_print(const struct probe_path *path, const struct probe_list *f
         printf("no: %s\n", path->why);
 }
 
-/* What is wrong with the paths. */
+/* Faults of the paths. */
 struct faults {
     unsigned losing; /* paths that lose packets which their interface sends */
     unsigned passes; /* bytes of the largest packet that all of those carry */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP connections of this process as the kernel reports them: large packets that are lost
- * on the way to another host.
+/* Large packets that are lost on the way to another host, as the kernel reports the state
+ * of this process's TCP connections.
  *
- * One idea: links and the bootstrap send segments so small that every path carries them,
- * so they work where a switch or a tunnel between two hosts has a smaller MTU than the
- * hosts and drops larger packets without a report. The kernel then repeats the large
- * packets of the fabric's connections for ever, while a link's packets to the same
- * address are acknowledged; together these two facts are the proof.
+ * One idea: links and the bootstrap send segments that fit every path, so they work where
+ * a switch or a tunnel has a smaller MTU than the hosts and drops larger packets without
+ * a report. The kernel then repeats the fabric's large packets without end, while the
+ * link's packets to the same address are acknowledged. These two facts are the proof.
  *
  * Invariant: nothing is sent, and no connection is changed. */
 #ifndef TRYST_TOPOLOGY_NET_TCP_PATH_H
@@ -33,11 +32,11 @@ struct tcp_loss {
 };
 
 /** Find a connection of this process, between the two addresses of the connection `fd`,
- *  whose large packets are lost while small ones pass. `fd` is bounded
- *  (tcp_path_segments_bound); it shows that small packets pass only if this end has sent
- *  on it at least each half second for two seconds. Reads the state of every descriptor of the process:
- *  some microseconds each, and the list of interfaces if the result is true.
- *  False: no such connection, or `fd` is not such a proof. */
+ *  that loses large packets while small ones pass. `fd` is bounded
+ *  (tcp_path_segments_bound), and is a proof that small packets pass only if this end has
+ *  sent at least each half second for two seconds. Reads the state of every descriptor of
+ *  the process: some microseconds each, and the list of interfaces if the result is true.
+ *  False: no such connection, or no proof. */
 bool tcp_loss_find(int fd, struct tcp_loss *loss_p);
 
 #endif
