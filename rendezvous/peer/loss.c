@@ -24,7 +24,7 @@
 /* Time without progress until a search, and between searches: three repetitions of a lost
  * packet take 1.4 s and a probe of the tail. */
 #define SEARCH_NS (1500 * NS_PER_MS)
-/* Searches of one tick: each reads the state of all descriptors, some microseconds each. */
+/* Searches of one tick. Each reads the state of all descriptors. */
 enum { SEARCHES_MAX = 8 };
 
 /* True if this rank has sent what the peer has not received, as far as it is known. */

@@ -8,8 +8,8 @@
 
 #include "rendezvous/peer/peer.h"
 
-/** Search for lost packets if nothing has reached the peer for a while; at each tick. Give
- *  the peer up if they have been lost for TRYST_PEER_TIMEOUT. */
+/** Search for lost packets if nothing has reached the peer for a while; at each tick.
+ *  Give the peer up if they have been lost for TRYST_PEER_TIMEOUT. */
 void peer_loss_tick(struct peer *peer, uint64_t now_ns);
 /** Read a LINK_LOSS message. */
 void peer_loss_read(struct peer *peer, const void *data, size_t bytes);

@@ -530,8 +530,8 @@ static void test_kernel_is_silent(void **state)
     }
 }
 
-/* Large packets to rank 1 are lost: both ranks know the sizes while the bulk waits, and not
- * once it has arrived. Without an end the peer is given up. */
+/* Large packets to rank 1 are lost: both ranks know the sizes while the bulk waits, and
+ * not once it has arrived. Without an end the peer is given up. */
 static void test_large_packets_are_lost(void **state)
 {
     static const char lost[] =

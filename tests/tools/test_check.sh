@@ -93,6 +93,19 @@ echo '{"ranks": ["a", "b"], "links": []}' >"$dir/apart.json"
 says FAIL topology '2 ranks; ' 'connect' -- env TRYST_TOPOLOGY="$dir/apart.json" "$info" --check
 says FAIL topology 'standard input' 'message' -- env TRYST_TOPOLOGY=- "$info" --check
 
+# --- between two hosts: what is wrong with the words; tests/netlab/lab_check.sh has the rest ---
+refuses() { # <status> <pattern> <words>…
+    local want=$1 pattern=$2 status=0
+    shift 2
+    "$info" --check "$@" >"$dir/out" 2>&1 || status=$?
+    [ $status -eq "$want" ] || bad "--check $* ends with $status"
+    grep -qE "$pattern" "$dir/out" || bad "--check $* does not say '$pattern'"
+}
+refuses 2 'not HOST or HOST:PORT' h:0
+refuses 2 'not HOST or HOST:PORT' '[::1]:x'
+refuses 2 'unexpected word' a b
+refuses 1 'cannot reach 127.0.0.1 port 9: Connection refused.*--check listen' 127.0.0.1:9
+
 # --- by limits ---
 says FAIL descriptors '40; a process alone may need 64: the rest is enough for 0 peers' 'hard limit' -- sh -c 'ulimit -n 40; exec "$0" --check' "$info"
 says warn descriptors '80; a process alone may need 64: the rest is enough for 1 peer' 'ulimit -n' -- sh -c 'ulimit -Sn 80; exec "$0" --check' "$info"

@@ -38,8 +38,8 @@ struct probe_path {
     char why[PROBE_WHY_MAX]; /**< reason why it does not connect */
 };
 
-/** List this host's addresses that are up; loopback, and link-local ones of IPv6, are left
- *  out, unless a global address is on the loopback interface. */
+/** List this host's addresses that are up, without 127/8, ::1 and link-local ones of
+ *  IPv6. */
 void probe_addresses(struct probe_list *list);
 /** Write the address without port; returns `text`. */
 enum { PROBE_TEXT_MAX = 64 };
