@@ -164,32 +164,36 @@ static bool accept_one(struct check *check, int listener)
     return false;
 }
 
-static bool come_together(struct check *check, const char *host, unsigned port)
+/* Listen at `port`; a host that dials takes another one where that is in use. */
+static int listener_open(struct check *check, unsigned port)
 {
-    int listener = listen_at(port, &check->mine.port);
-    if (listener < 0 && check->rank == 1)
-        listener = listen_at(0, &check->mine.port);
-    if (listener < 0) {
+    int fd = listen_at(port, &check->mine.port);
+    if (fd < 0 && check->rank == 1)
+        fd = listen_at(0, &check->mine.port);
+    if (fd < 0)
         fprintf(stderr,
                 "tryst-info: cannot listen at port %u: %s; name another port on both "
                 "hosts, as in listen:%u\n",
                 port, strerror(errno), port + 1);
-        return false;
-    }
-    if (check->rank == 0 && !accept_one(check, listener))
-        return false;
-    if (check->rank == 1) {
+    return fd;
+}
+
+/* Connect to the host that listens, before this host listens: a dial of this host itself
+ * is then refused. */
+static bool come_together(struct check *check, const char *host, unsigned port)
+{
+    if (check->rank == 1)
         check->fd = dial(host, port);
-        if (check->fd < 0)
-            return false;
-        if (!greet(check)) {
-            fprintf(stderr,
-                    "tryst-info: %s port %u belongs to another program, or another "
-                    "version of Tryst; run tryst-info --check listen there, or name "
-                    "the port as in HOST:PORT\n",
-                    host, port);
-            return false;
-        }
+    int listener = check->fd < 0 ? -1 : listener_open(check, port);
+    if (listener < 0 || (check->rank == 0 && !accept_one(check, listener)))
+        return false;
+    if (check->rank == 1 && !greet(check)) {
+        fprintf(stderr,
+                "tryst-info: %s port %u belongs to another program, or another version "
+                "of Tryst; run tryst-info --check listen there, or name the port as in "
+                "HOST:PORT\n",
+                host, port);
+        return false;
     }
     return probe_answer(listener, check->mine.id);
 }
