@@ -9,6 +9,7 @@
 
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/loss.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/flow_op.h"
@@ -75,30 +76,42 @@ static const char *op_noun(const tryst_op *op)
     }
 }
 
-/* Name the rank that the operation waits for, as far as it is known, and packets that are
- * lost between the two ranks. */
+enum { PATH_TEXT_BYTES = PEER_LOSS_TEXT_MAX + PEER_REACH_TEXT_BYTES };
+
+/* Describe the path to a peer as far as something is wrong with it: a connection that is
+ * not there yet, packets that are lost. Begins with "; ", or is empty. */
+static void path_text(const struct peer *peer, char text[PATH_TEXT_BYTES])
+{
+    char loss[PEER_LOSS_TEXT_MAX] = "", reach[PEER_REACH_TEXT_BYTES];
+    peer_reach_text(peer, reach);
+    peer_loss_text(peer, "; ", loss, sizeof loss);
+    snprintf(text, PATH_TEXT_BYTES, "%s%s", reach, loss);
+}
+
+/* Name the rank that the operation waits for, as far as it is known, and what is wrong with
+ * the path to it. */
 static void peer_text(const tryst_op *op, char *text, size_t capacity)
 {
     const struct above *above = &op->rdv->above;
     const struct peer *peer = op->peer;
-    char loss[PEER_LOSS_TEXT_MAX] = "";
+    char path[PATH_TEXT_BYTES] = "";
     bool asks = op->kind == OP_COLL && above->waits_for;
     int32_t first = asks ? above->waits_for(above->arg, op) : -1;
     if (!peer && first >= 0)
         peer = op->rdv->group->peers[first];
     if (peer)
-        peer_loss_text(peer, "; ", loss, sizeof loss);
+        path_text(peer, path);
     text[0] = '\0';
     if (op->peer)
-        snprintf(text, capacity, "; peer: rank %d%s", op->peer->rank, loss);
+        snprintf(text, capacity, "; peer: rank %d%s", op->peer->rank, path);
     else if (first >= 0)
-        snprintf(text, capacity, "; first of them: rank %d%s", first, loss);
+        snprintf(text, capacity, "; first of them: rank %d%s", first, path);
 }
 
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
 {
     double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
-    char peer[PEER_LOSS_TEXT_MAX + 64];
+    char peer[PATH_TEXT_BYTES + 64];
     peer_text(op, peer, sizeof peer);
     snprintf(text, capacity,
              "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
@@ -112,9 +125,15 @@ int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)
     int count = 0;
     tryst_op *op;
     while ((op = deadline_pop(rdv, now_ns)) != NULL) {
-        char text[OP_TEXT_MAX];
-        int head = snprintf(text, sizeof text, "deadline passed: ");
-        op_describe(op, now_ns, text + head, sizeof text - (size_t)head);
+        char text[PATH_TEXT_BYTES + 256], path[PATH_TEXT_BYTES] = "";
+        double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
+        if (op->peer)
+            path_text(op->peer, path);
+        snprintf(text, sizeof text,
+                 "its deadline passed: it has waited %.3f s for %s (number %" PRIu64
+                 ", %" PRIu64 " bytes, %s)%s",
+                 since, op_waits_for(op), op->queued.seq, op->bytes, op_state_name(op),
+                 path);
         op_fail(op, TRYST_E_DEADLINE, text);
         count++;
     }

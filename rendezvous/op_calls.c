@@ -24,7 +24,10 @@ static bool is_pending(tryst_status status)
 
 tryst_status tryst_op_test(const tryst_op *op)
 {
-    return op ? op_outcome(op) : refuse_null("test an operation", "op");
+    if (!op)
+        return refuse_null("test an operation", "op");
+    tryst_status status = op_outcome(op);
+    return __builtin_expect(status < 100, 1) ? status : op_refuse_failed(op, status);
 }
 
 void tryst_op_release(tryst_op *op)
@@ -113,7 +116,7 @@ tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
         return refuse_null("read an operation's tensor", op ? "tensor_p" : "op");
     if (!tryst_sized_is_set(tensor_p))
         return refuse_unsized("read an operation's tensor", "tensor_p");
-    tryst_status status = tryst_op_test(op);
+    tryst_status status = op_outcome(op);
     if (is_pending(status))
         return status;
     (void)tryst_sized_write(tensor_p, &op->tensor, sizeof op->tensor);
@@ -124,7 +127,7 @@ tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
 {
     if (!op || !error_p)
         return refuse_null("read an operation's error", op ? "error_p" : "op");
-    tryst_status status = tryst_op_test(op);
+    tryst_status status = op_outcome(op);
     if (!tryst_sized_is_set(error_p))
         return refuse_unsized("read an operation's error", "error_p");
     if (status == TRYST_OK || is_pending(status))

@@ -165,6 +165,8 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
             params->flags & ~known,
             params->flags & ~known & TRYST_OP_DEAD ? "; TRYST_OP_DEAD is for sends alone"
                                                    : "");
+    if (params && params->priority && !(params->flags & TRYST_OP_PRIORITY))
+        return refuse_priority(params->priority);
     if (alloc && kind == OP_RECV && !tensor)
         return TRYST_OK;
     if (alloc)

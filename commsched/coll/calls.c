@@ -374,6 +374,8 @@ static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *
                       "cannot submit: params->flags has the bits 0x%x; collectives take "
                       "TRYST_OP_PRIORITY and TRYST_OP_BACKGROUND",
                       params->flags & ~known);
+    if (params && params->priority && !(params->flags & TRYST_OP_PRIORITY))
+        return refuse_priority(params->priority);
     if (params && params->alloc)
         return refuse(
             TRYST_E_INVALID,

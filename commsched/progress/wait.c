@@ -49,18 +49,41 @@ static void await_recorded(tryst_ctx *ctx, struct wait *wait)
     recorder_wait_end(ctx->recorder);
 }
 
-tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
+/* Wait as tryst_wait does; TRYST_IN_PROGRESS: the time-out has passed. */
+static inline tryst_status op_await(tryst_op *op, uint64_t timeout_ns)
 {
-    if (!op || op_callback_runs())
-        return refuse_wait(op, "op");
     tryst_status status = op_outcome(op);
     if (status != TRYST_IN_PROGRESS)
         return status;
     struct wait wait = {
         .done = op_is_done, .arg = op, .op = op, .timeout_ns = timeout_ns};
     await_recorded(op_ctx(op), &wait);
-    status = op_outcome(op);
-    return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
+    return op_outcome(op);
+}
+
+/* Set this thread's text to the failure of the wait for `op`, and return the status of
+ * the call. */
+static __attribute__((cold, noinline)) tryst_status wait_failed(const tryst_op *op,
+                                                                tryst_status status,
+                                                                uint64_t timeout_ns)
+{
+    char title[OP_TITLE_BYTES];
+    if (status != TRYST_IN_PROGRESS)
+        return op_refuse_failed(op, status);
+    op_title(op, title);
+    return refuse(TRYST_E_TIMEOUT,
+                  "%s: not complete after %.3f s, and goes on; wait again, or call "
+                  "tryst_dump, which writes what is missing",
+                  title, (double)timeout_ns / 1e9);
+}
+
+tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
+{
+    if (!op || op_callback_runs())
+        return refuse_wait(op, "op");
+    tryst_status status = op_await(op, timeout_ns);
+    return __builtin_expect(status == TRYST_OK, 1) ? status
+                                                   : wait_failed(op, status, timeout_ns);
 }
 
 /* Return how much is left of a time-out that began at `begin_ns`. */
@@ -75,21 +98,21 @@ static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
 tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns)
 {
     uint64_t begin_ns = timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns();
-    tryst_status first = TRYST_OK;
+    const tryst_op *failed = NULL;
     if (ops_count && (!ops || op_callback_runs()))
         return refuse_wait(ops, "ops");
     for (size_t i = 0; i < ops_count; i++) {
         if (!ops[i])
             continue;
-        tryst_status status = tryst_op_test(ops[i]);
+        tryst_status status = op_outcome(ops[i]);
         if (status == TRYST_IN_PROGRESS)
-            status = tryst_wait(ops[i], timeout_left_ns(timeout_ns, begin_ns));
-        if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
-            return status;
-        if (first == TRYST_OK)
-            first = status;
+            status = op_await(ops[i], timeout_left_ns(timeout_ns, begin_ns));
+        if (status == TRYST_IN_PROGRESS || status == TRYST_E_FORKED)
+            return wait_failed(ops[i], status, timeout_ns);
+        if (status != TRYST_OK && !failed)
+            failed = ops[i];
     }
-    return first;
+    return failed ? op_refuse_failed(failed, op_outcome(failed)) : TRYST_OK;
 }
 
 /* The operations of one tryst_wait_any. A pass scans them only if an operation of the
@@ -164,5 +187,10 @@ tryst_status tryst_wait_any(tryst_op *const *ops, size_t ops_count, uint64_t tim
     *index_p = any.index;
     if (any.index < ops_count)
         return tryst_op_test(ops[any.index]);
-    return ctx ? TRYST_E_TIMEOUT : TRYST_OK;
+    if (!ctx)
+        return TRYST_OK;
+    return refuse(TRYST_E_TIMEOUT,
+                  "cannot wait for any: none of %zu operations is complete after %.3f s; "
+                  "wait again, or call tryst_dump, which writes what is missing",
+                  ops_count, (double)timeout_ns / 1e9);
 }

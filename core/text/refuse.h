@@ -47,6 +47,15 @@ static inline tryst_status refuse_nomem(const char *call)
     return refuse(TRYST_E_NOMEM, "cannot %s: out of memory", call);
 }
 
+/** Refuse with TRYST_E_INVALID: the priority of an operation's params lacks its flag. */
+static inline tryst_status refuse_priority(int priority)
+{
+    return refuse(TRYST_E_INVALID,
+                  "cannot submit: params->priority is %d without TRYST_OP_PRIORITY in "
+                  "params->flags; set the flag, or leave the priority 0",
+                  priority);
+}
+
 /** Refuse with `status`, which rendezvous_usable returned: TRYST_E_FORKED or
  *  TRYST_E_CONTEXT. */
 __attribute__((cold)) void refuse_unusable_text(const char *call, tryst_status status);

@@ -454,7 +454,8 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *    pair, or each end reports its own.
  *  - tryst_op_error names the origin at both ends: the rank that gave up, had the
  *    deadline, refused the memory or found the difference, and the status that the
- *    origin reported.
+ *    origin reported. Its text begins with the operation: "receive of KEY from rank 1 in
+ *    step 7: …".
  *  - A deadline starts a cancel. The operation completes when the peer has answered, so
  *    later than its deadline where the peer makes no progress.
  *  - After tryst_step_abort every operation that was not complete ends with
@@ -513,8 +514,8 @@ typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 typedef struct tryst_op_params {
     size_t struct_size;
     uint32_t flags;
-    /** Smaller is more urgent; the more urgent side wins. Ignored without
-     *  TRYST_OP_PRIORITY in `flags`. */
+    /** Smaller is more urgent; the more urgent side wins. Without TRYST_OP_PRIORITY in
+     *  `flags` it must be 0. */
     int32_t priority;
     /** Cancel this long after the submission: the operation then ends with
      *  TRYST_E_DEADLINE as soon as its buffer is the caller's again and the peer has
@@ -548,7 +549,8 @@ typedef struct tryst_op_params {
  *           TRYST_E_KEY          does not parse, its source is not this rank, or its edge
  *                                begins with '~' (tryst/key.h)
  *           TRYST_E_INCARNATION  the key's incarnation is not this rank's
- *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s;
+ *           TRYST_E_INVALID      tensor or params (a priority without its flag, too);
+ *                                device memory that is not `device`'s;
  *                                a `mem` that does not cover the bytes, or is another
  *                                context's
  *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE
@@ -597,14 +599,16 @@ TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
  *  operation is complete.
  *
  *  Thread:  any. Never blocks.
- *  Returns: TRYST_IN_PROGRESS, or the final status, or TRYST_E_FORKED in a forked child,
- *           where an operation that was not complete never will be */
+ *  Returns: TRYST_IN_PROGRESS, or the final status (of a failure tryst_last_error then
+ *           has the text of tryst_op_error), or TRYST_E_FORKED in a forked child, where
+ *           an operation that was not complete never will be */
 TRYST_API tryst_status tryst_op_test(const tryst_op *op);
 
 /** Wait until `op` is complete; makes progress meanwhile: spins briefly, then sleeps.
  *  Returns: the operation's final status, or TRYST_E_TIMEOUT when `timeout_ns` passed
  *           first (the operation goes on), or TRYST_E_FORKED. Not from a callback
- *           (TRYST_E_INVALID). */
+ *           (TRYST_E_INVALID). Unless this is TRYST_OK, tryst_last_error has the text of
+ *           tryst_op_error, or names the operation that goes on. */
 TRYST_API tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns);
 
 /** Wait for all of `ops` (NULL entries are skipped), as tryst_wait does; `timeout_ns` is

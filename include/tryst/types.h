@@ -155,9 +155,10 @@ typedef struct tryst_error {
 
 TRYST_BEGIN_DECLS
 
-/** Return why this thread's last failed call failed: argument, value and what is allowed.
- *  Operations have their own text (tryst_op_error), and so have steps and engines. A call
- *  that succeeds does not change the text.
+/** Return why this thread's last failed call failed: argument, value and what is allowed;
+ *  of a wait or a test that returned the failure of an operation, the operation's text
+ *  (tryst_op_error). Steps and engines have their own texts. A call that succeeds does
+ *  not change the text.
  *
  *  Owns:    the text is this thread's until its next call that fails. Never NULL; ""
  *           while no call of this thread has failed.

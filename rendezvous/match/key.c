@@ -23,6 +23,11 @@
 
 enum { KEY_PARTS = 5, INCARNATION_DIGITS_MAX = 16 };
 
+/* The end of a refusal: how to get a key from ranks and a name. */
+#define KEY_ADVICE                                                                   \
+    "make keys from two ranks and a name (tryst_key_make, or tryst_key_build for a " \
+    "string)"
+
 static tryst_status key_fail(tryst_key_error *error_p, size_t position,
                              const char *reason)
 {
@@ -189,15 +194,17 @@ tryst_status prepared_open(const struct roster *roster, const char *string, size
     tryst_key_error error = {.struct_size = sizeof error};
     if (key_parse_bytes(string, bytes, &parsed, &error) != TRYST_OK)
         return err_set(err, TRYST_E_KEY,
-                       "cannot use the key: %s, at byte %zu of \"%.*s\"", error.reason,
-                       error.position, (int)(bytes < 200 ? bytes : 200), string);
+                       "cannot use the key: %s, at byte %zu of \"%.*s\"; " KEY_ADVICE,
+                       error.reason, error.position, (int)(bytes < 200 ? bytes : 200),
+                       string);
     int src = roster_rank_of(roster, parsed.src_device.data, parsed.src_device.bytes);
     int dst = roster_rank_of(roster, parsed.dst_device.data, parsed.dst_device.bytes);
     if (src < 0 || dst < 0) {
         tryst_view unknown = src < 0 ? parsed.src_device : parsed.dst_device;
-        return err_set(err, TRYST_E_KEY,
-                       "cannot use the key: no rank of the group has the device %.*s",
-                       (int)unknown.bytes, unknown.data);
+        return err_set(
+            err, TRYST_E_KEY,
+            "cannot use the key: no rank of the group has the device %.*s; " KEY_ADVICE,
+            (int)(unknown.bytes < 200 ? unknown.bytes : 200), unknown.data);
     }
     tryst_key *key = mem_alloc(sizeof *key + bytes + 1);
     if (!key)

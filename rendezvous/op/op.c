@@ -9,6 +9,8 @@
 #include "op.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/log/trace_text.h"
@@ -113,6 +115,52 @@ const char *op_state_name(const tryst_op *op)
     return state_names[op->state];
 }
 
+/* ---- texts ------------------------------------------------------------------------- */
+
+void op_title(const tryst_op *op, char text[static OP_TITLE_BYTES])
+{
+    bool sends = op->kind == OP_SEND;
+    if (op->kind == OP_STEP_CLOSE)
+        (void)snprintf(text, OP_TITLE_BYTES, "close of step %" PRIu64, op->step_id);
+    else if (op->kind == OP_COLL)
+        (void)snprintf(text, OP_TITLE_BYTES, "collective %s in step %" PRIu64,
+                       op->key->string, op->step_id);
+    else
+        (void)snprintf(text, OP_TITLE_BYTES, "%s of %s %s rank %d in step %" PRIu64,
+                       sends ? "send" : "receive", op->key->string, sends ? "to" : "from",
+                       sends ? op->key->dst_rank : op->key->src_rank, op->step_id);
+}
+
+tryst_status op_refuse_failed(const tryst_op *op, tryst_status status)
+{
+    char title[OP_TITLE_BYTES];
+    if (status == TRYST_E_FORKED) /* the caller has set the text */
+        return status;
+    if (op->text) {
+        refuse_text("%s", op->text);
+        return status;
+    }
+    op_title(op, title);
+    refuse_text("%s: %s", title, tryst_status_str(status));
+    return status;
+}
+
+/* Put the title of a failed send or receive before its text. Without memory the text
+ * stays as it is. */
+static void op_text_title(tryst_op *op)
+{
+    char title[OP_TITLE_BYTES];
+    const char *why = op->text ? op->text : tryst_status_str(op->final);
+    op_title(op, title);
+    size_t bytes = strlen(title) + strlen(why) + sizeof ": ";
+    char *whole = mem_alloc(bytes);
+    if (!whole)
+        return;
+    (void)snprintf(whole, bytes, "%s: %s", title, why);
+    mem_free(op->text);
+    op->text = whole;
+}
+
 /* ---- trace ------------------------------------------------------------------------- */
 
 void op_trace_flow(const tryst_op *op, uint64_t at_ns)
@@ -182,7 +230,9 @@ __attribute__((noinline)) static void op_report_details(tryst_op *op, const char
     }
     if (text && !op->text)
         op->text = mem_strdup(text); /* out of memory: the status remains */
-    if (op->flow) {                  /* a part of an operation; not counted as one */
+    if (op->final != TRYST_OK && op->kind <= OP_RECV && !op->shaped)
+        op_text_title(op);
+    if (op->flow) { /* a part of an operation; not counted as one */
         op->rdv->op_events->flow_ended(op);
         counters->operations--;
     } else {

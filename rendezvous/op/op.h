@@ -271,6 +271,15 @@ void op_end(tryst_op *op);
 void op_state_set(tryst_op *op, enum op_state state);
 /** Return the name of the state, for logs. */
 const char *op_state_name(const tryst_op *op);
+/** The longest title of an operation, with the longest key. */
+enum { OP_TITLE_BYTES = TRYST_KEY_MAX + 96 };
+/** Write the title of an operation: "receive of KEY from rank 1 in step 7", "collective
+ *  NAME in step 7", "close of step 7". Any thread. */
+void op_title(const tryst_op *op, char text[static OP_TITLE_BYTES]);
+/** Set this thread's tryst_last_error to the failure of `op`, which is complete with
+ *  `status`, and return `status`. Any thread. */
+__attribute__((cold)) tryst_status op_refuse_failed(const tryst_op *op,
+                                                    tryst_status status);
 /** Return the status with which the other end ends where this end fails with `status`.
  *  The close of a group concerns this rank alone: the peers' groups stay open, and their
  *  operations are cancelled. */

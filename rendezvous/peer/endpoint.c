@@ -99,6 +99,21 @@ static const char *interfaces_advice(const struct peer *peer)
                : "";
 }
 
+void peer_reach_text(const struct peer *peer, char text[PEER_REACH_TEXT_BYTES])
+{
+    char at[LINK_ADDRESS_TEXT_BYTES], path[CANDIDATE_TEXT_BYTES];
+    const char *advice = " (TRYST_NET names the interfaces to use)";
+    text[0] = '\0';
+    if (peer->link.state == PEER_LINK_CONNECTING && !peer->link.by_unix &&
+        peer->link.dialled.family)
+        snprintf(text, PEER_REACH_TEXT_BYTES, "; dialling %s%s",
+                 link_address_text(&peer->link.dialled, at), advice);
+    else if (peer->endpoint.state == PEER_EP_OPENING && peer->endpoint.ep &&
+             *peer->endpoint.ep->rail->interface_name)
+        snprintf(text, PEER_REACH_TEXT_BYTES, "; %s connects%s",
+                 candidate_text(peer, path), advice);
+}
+
 static uint32_t rail_index(const struct rendezvous *rdv, const struct rail *rail)
 {
     uint32_t i = 0;

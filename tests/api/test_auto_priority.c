@@ -52,7 +52,7 @@ static void step_run(const struct program *program, int number, tryst_step *step
                                .dtype = TRYST_DTYPE_F32};
         tryst_op_params params = {.struct_size = sizeof params,
                                   .flags = program->user_sets ? TRYST_OP_PRIORITY : 0,
-                                  .priority = i,
+                                  .priority = program->user_sets ? i : 0,
                                   .subgroup = program->subgroup};
         for (int e = 0; e < COUNT; e += STRIDE)
             tensors[i][e] = (float)(i + number);

@@ -210,7 +210,8 @@ static void urgency_draw(uint64_t *random, tryst_op_params *params)
     uint64_t what = coll_below(random, 4);
     *params = (tryst_op_params){.struct_size = sizeof *params};
     params->flags = what == 0 ? TRYST_OP_BACKGROUND : what == 1 ? TRYST_OP_PRIORITY : 0;
-    params->priority = (int32_t)coll_below(random, 7) - 3;
+    int32_t priority = (int32_t)coll_below(random, 7) - 3;
+    params->priority = what == 1 ? priority : 0;
 }
 
 static void batch_run(struct harness_rank *rank, struct batch *batch, tryst_step *step,

@@ -261,10 +261,11 @@ static void side_submit(struct side *side)
     struct rank_run *self = side->self;
     tryst_step *step = self->steps[side->step];
     int urgency = unruly_below(&self->random, 4);
+    int priority = unruly_below(&self->random, 7) - 3;
     tryst_op_params params = {.struct_size = sizeof params,
                               .callback = on_done,
                               .arg = side,
-                              .priority = unruly_below(&self->random, 7) - 3,
+                              .priority = urgency == 1 ? priority : 0,
                               .deadline_ns = side->end->deadline_ns,
                               .flags = urgency == 0   ? TRYST_OP_BACKGROUND
                                        : urgency == 1 ? TRYST_OP_PRIORITY

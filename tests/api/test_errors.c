@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "support/unit.h"
+#include "tryst/coll.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -147,6 +148,24 @@ static void reserved_check(struct harness_rank *rank, tryst_step *step,
     CHECK(!key && !op);
 }
 
+/* A priority without its flag is refused, for a collective too. */
+static void priority_check(const struct harness_rank *rank, tryst_step *step,
+                           const char *key, const tryst_tensor *tensor)
+{
+    static const uint32_t flags[] = {0, TRYST_OP_BACKGROUND};
+    tryst_op *op = NULL;
+    for (size_t i = 0; i < COUNT_OF(flags); i++) {
+        tryst_op_params params = {
+            .struct_size = sizeof params, .flags = flags[i], .priority = i ? 5 : -5};
+        CHECK_STATUS(tryst_send(step, key, tensor, &params, &op), TRYST_E_INVALID);
+        why(i ? "params->priority is 5 without TRYST_OP_PRIORITY"
+              : "params->priority is -5 without TRYST_OP_PRIORITY");
+        CHECK_STATUS(tryst_barrier(step, "b", &params, &op), TRYST_E_INVALID);
+        why("without TRYST_OP_PRIORITY");
+    }
+    CHECK(op == NULL && rank->size == 2);
+}
+
 static void arguments_main(struct harness_rank *rank)
 {
     char data[8] = {0};
@@ -157,6 +176,9 @@ static void arguments_main(struct harness_rank *rank)
     char *incarnation = strchr(out.text, ';') + 1;
     CHECK_STATUS(tryst_send(step, "no key", &tensor, NULL, &op), TRYST_E_KEY);
     why("fewer than five parts");
+    why("tryst_key_make");
+    CHECK_STATUS(tryst_send(step, "/a;1;/b;e;0:0", &tensor, NULL, &op), TRYST_E_KEY);
+    why("tryst_key_make");
     CHECK_STATUS(tryst_recv(step, out.text, &tensor, NULL, &op), TRYST_E_KEY);
     why(rank->rank ? "destination is rank 0, this is rank 1"
                    : "destination is rank 1, this is rank 0");
@@ -176,6 +198,7 @@ static void arguments_main(struct harness_rank *rank)
     params = (tryst_op_params){.struct_size = sizeof params, .flags = 1u << 20};
     CHECK_STATUS(tryst_send(step, out.text, &tensor, &params, &op), TRYST_E_INVALID);
     why("0x100000");
+    priority_check(rank, step, out.text, &tensor);
     CHECK_STATUS(tryst_step_open(rank->group, 1, &again), TRYST_E_INVALID);
     why("id 1 is not above the newest, 1");
     tryst_key *made = NULL;
@@ -197,6 +220,76 @@ static void arguments_main(struct harness_rank *rank)
 static void test_arguments(void **state)
 {
     run_two(arguments_main, NULL);
+}
+
+/* ---- texts of failed waits ----------------------------------------------------------- */
+
+enum { BY_WAIT, BY_WAIT_ALL, BY_WAIT_ANY, BY_TEST, WAYS };
+
+static tryst_status wait_by(int way, tryst_op *op, uint64_t timeout_ns)
+{
+    tryst_op *ops[] = {NULL, op};
+    size_t index;
+    CHECK_STATUS(tryst_wait(NULL, 0), TRYST_E_INVALID); /* an earlier text */
+    switch (way) {
+    case BY_WAIT: return tryst_wait(op, timeout_ns);
+    case BY_WAIT_ALL: return tryst_wait_all(ops, COUNT_OF(ops), timeout_ns);
+    case BY_WAIT_ANY: return tryst_wait_any(ops, COUNT_OF(ops), timeout_ns, &index);
+    default: return tryst_op_test(op);
+    }
+}
+
+/* Check that the failed operation names itself, its key, the other rank and the step. */
+static void titled_check(const struct harness_rank *rank, tryst_op *op, const char *key,
+                         const char *reason)
+{
+    char title[TRYST_KEY_MAX + 64];
+    tryst_error error = {.struct_size = sizeof error, .text = ""};
+    (void)tryst_op_error(op, &error);
+    (void)snprintf(title, sizeof title,
+                   "%s %s %s rank %d in step 1: ", rank->rank ? "receive of" : "send of",
+                   key, rank->rank ? "from" : "to", 1 - rank->rank);
+    if (strncmp(error.text, title, strlen(title)) != 0 || !strstr(error.text, reason))
+        harness_fail(__FILE__, __LINE__, "not \"%s\" with \"%s\": %s", title, reason,
+                     error.text);
+    CHECK_EQ(strcmp(tryst_last_error(), error.text), 0);
+}
+
+/* A wait that fails sets tryst_last_error, whether its operation has failed or goes on. */
+static void wait_texts_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE + 1);
+    tryst_step *step = harness_step(rank, 1);
+    struct harness_key key = harness_key(rank, 0, 1, "size");
+    for (int way = 0; way < 2 * WAYS; way++) {
+        size_t bytes = sizes[way / WAYS];
+        tryst_tensor tensor = harness_tensor(data, bytes + (size_t)rank->rank);
+        tryst_op *op = submit(rank, step, "size", &tensor, NULL);
+        CHECK_STATUS(wait_by(BY_WAIT, op, TRYST_FOREVER), TRYST_E_MISMATCH);
+        titled_check(rank, op, key.text, "both ends must give the same dtype and count");
+        CHECK_STATUS(wait_by(way % WAYS, op, 0), TRYST_E_MISMATCH);
+        titled_check(rank, op, key.text, "both ends must give the same dtype and count");
+        tryst_op_release(op);
+    }
+    struct harness_key own = harness_key(rank, rank->rank, 1 - rank->rank, "late");
+    tryst_tensor tensor = harness_tensor(data, LARGE);
+    tryst_op *op;
+    CHECK_STATUS(tryst_send(step, own.text, &tensor, NULL, &op), TRYST_OK);
+    for (int way = BY_WAIT; way < BY_TEST; way++) {
+        CHECK_STATUS(wait_by(way, op, 2000000), TRYST_E_TIMEOUT);
+        why("0.002 s");
+        why(way == BY_WAIT_ANY ? "none of 2 operations is complete" : own.text);
+    }
+    CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+    harness_end(op, TRYST_E_CANCELED);
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_wait_texts(void **state)
+{
+    run_two(wait_texts_main, NULL);
 }
 
 /* ---- receives of unknown shape ----------------------------------------------------- */
@@ -874,6 +967,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_dead),
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_wait_texts),
         cmocka_unit_test(test_made_keys),
         cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_outcomes),

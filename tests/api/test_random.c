@@ -242,7 +242,7 @@ static void urgency_draw(const struct side *side, tryst_op_params *params)
     uint64_t drawn = side->pair->deadline_ns >> (side->is_send ? 4 : 8);
     params->flags |= drawn % 3 ? 0 : TRYST_OP_PRIORITY;
     params->flags |= drawn % 5 ? 0 : TRYST_OP_BACKGROUND;
-    params->priority = (int32_t)(drawn % 7) - 3;
+    params->priority = drawn % 3 ? 0 : (int32_t)(drawn % 7) - 3;
 }
 
 static void side_submit(struct side *side)

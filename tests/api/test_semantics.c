@@ -167,7 +167,8 @@ static void priority_main(struct harness_rank *rank)
         tryst_op_params params = {
             .struct_size = sizeof params,
             .flags = i % 2 ? TRYST_OP_PRIORITY : 0,
-            .priority = priorities[(i + (size_t)rank->rank) % COUNT_OF(priorities)]};
+            .priority =
+                i % 2 ? priorities[(i + (size_t)rank->rank) % COUNT_OF(priorities)] : 0};
         snprintf(edge, sizeof edge, "p%zu", i);
         if (rank->rank == 0)
             harness_fill(data + i * LARGE, LARGE, i);

@@ -21,7 +21,7 @@ static void note_failed(tryst_op *op, struct cause cause, const char *text)
     assert_int_equal(op->heap_index, SIZE_MAX);
     assert_int_equal(cause.status, TRYST_E_DEADLINE);
     assert_int_equal(cause.origin_rank, -1);
-    assert_memory_equal(text, "deadline passed: ", 17);
+    assert_memory_equal(text, "its deadline passed: ", 21);
     failed_count++;
 }
 

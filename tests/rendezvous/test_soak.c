@@ -119,7 +119,8 @@ static void submit(struct end *end, int side, tryst_step *step)
         params.flags |= TRYST_OP_PRIORITY;
     if (one_in(6))
         params.flags |= TRYST_OP_BACKGROUND;
-    params.priority = (int32_t)random_range(&rng, 5);
+    int32_t priority = (int32_t)random_range(&rng, 5);
+    params.priority = params.flags & TRYST_OP_PRIORITY ? priority : 0;
     if (end->alloc) {
         params.alloc = shape_alloc;
         params.alloc_arg = end;

@@ -94,7 +94,8 @@ static void colls_draw(struct job *job)
         coll->flags = !draw(job, 3)   ? TRYST_OP_BACKGROUND
                       : !draw(job, 2) ? TRYST_OP_PRIORITY
                                       : 0;
-        coll->priority = (int32_t)draw(job, 5) - 2;
+        int32_t priority = (int32_t)draw(job, 5) - 2;
+        coll->priority = coll->flags & TRYST_OP_PRIORITY ? priority : 0;
     }
     for (int i = 0; i < count; i++)
         for (int rank = 0; rank < job->ranks; rank++)

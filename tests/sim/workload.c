@@ -96,7 +96,8 @@ static void end_draw(struct random *random, struct sim_end *end)
         end->flags |= TRYST_OP_PRIORITY;
     if (one_in(random, 8))
         end->flags |= TRYST_OP_BACKGROUND;
-    end->priority = (int32_t)random_range(random, 9) - 4;
+    int32_t priority = (int32_t)random_range(random, 9) - 4;
+    end->priority = end->flags & TRYST_OP_PRIORITY ? priority : 0;
 }
 
 /* Draw the calls of users on a transfer besides its submission. */

@@ -72,11 +72,12 @@ static void on_done(void *arg, tryst_op *op, tryst_status status)
 
 static void operation_start(struct order_step *step, uint32_t index)
 {
-    tryst_op_params params = {.struct_size = sizeof params,
-                              .flags = step->has_priority ? TRYST_OP_PRIORITY : 0,
-                              .priority = step->graph->nodes[index].priority,
-                              .callback = on_done,
-                              .arg = &step->places[index]};
+    tryst_op_params params = {
+        .struct_size = sizeof params,
+        .flags = step->has_priority ? TRYST_OP_PRIORITY : 0,
+        .priority = step->has_priority ? step->graph->nodes[index].priority : 0,
+        .callback = on_done,
+        .arg = &step->places[index]};
     tryst_status status = tryst_coll_start(step->in, step->colls[index], NULL,
                                            &step->tensors[index], &params, NULL);
     if (status == TRYST_OK || step->status != TRYST_OK)

@@ -229,7 +229,8 @@ static void tensor_submit(struct rank_run *self, unsigned step, int src, int dst
     tryst_op_params params = {.struct_size = sizeof params};
     if (below(self, 2)) {
         params.flags = below(self, 8) ? TRYST_OP_PRIORITY : TRYST_OP_BACKGROUND;
-        params.priority = (int32_t)below(self, 100) - 50;
+        int32_t priority = (int32_t)below(self, 100) - 50;
+        params.priority = params.flags & TRYST_OP_PRIORITY ? priority : 0;
     }
     if (!item->mutual && below(self, 4) == 0)
         params.deadline_ns = 1000000 + below(self, 30000000);
