@@ -34,7 +34,7 @@ static void group_begin(struct rendezvous *rdv)
     rdv->join_again = rdv->leaving = rdv->leave_sent = rdv->cut = false;
     rdv->aborts_count = 0;
     rdv->aborts_due = false;
-    rdv->scopes.end = 0;
+    rdv->scopes.end = rdv->scopes.opened = 0;
     rdv->ack_timer_runs = false; /* the close of the last group stopped the thread */
     rdv->ack_timer_idle = 0;
 }

@@ -283,19 +283,6 @@ static int flush_all(struct rendezvous *rdv)
     return count;
 }
 
-/* End the wait of failed receives for the reason of an abort, with a general text: no
- * reason has come within a tick. */
-static void causes_settle(struct list *ops)
-{
-    list_for_each_safe (ops, node, after) {
-        tryst_op *op = container_of(node, tryst_op, scope_node);
-        char text[64];
-        snprintf(text, sizeof text, "rank %d aborted the step", op->origin_rank);
-        if (op->kind == OP_RECV && op->awaits_cause)
-            consumer_cause(op, op_fail_cause(op), text);
-    }
-}
-
 /* Queue for all peers what waits to go with other frames. */
 static void idle_release(struct rendezvous *rdv)
 {
@@ -321,13 +308,6 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
     if (rdv->group)
         list_for_each_safe (&rdv->group->met, peer_node, peer_after)
             peer_tick(container_of(peer_node, struct peer, node), now_ns);
-    if (rdv->awaiting_cause) {
-        rdv->awaiting_cause = false;
-        list_for_each_safe (&rdv->scopes.all, node, after) {
-            causes_settle(&container_of(node, struct scope, node)->ops);
-            causes_settle(&container_of(node, struct scope, node)->warned);
-        }
-    }
     announce_all(rdv);
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);

@@ -77,7 +77,7 @@ static void skipped_close(struct rendezvous *rdv, uint64_t id)
     list_for_each_safe (&rdv->scopes.early, node, after) {
         struct scope *scope = container_of(node, struct scope, early_node);
         if (scope->id < id)
-            scope_close(rdv, scope, TRYST_E_CLOSED, "its step was passed over");
+            scope_close(rdv, scope, TRYST_E_CLOSED, "its step was skipped");
     }
 }
 
@@ -97,7 +97,7 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
     skipped_close(rdv, step->id);
     abort_note_apply(rdv, scope);
     scope->step = step;
-    rdv->scopes.end = step->id + 1;
+    scope_opened_note(&rdv->scopes, step->id);
     rdv->scopes.open++;
     if (rdv->live)
         live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);

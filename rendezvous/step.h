@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "rendezvous/match/scopes.h"
 #include "rendezvous/op/op.h"
 
 struct tryst_step {
@@ -26,11 +27,11 @@ struct tryst_step {
     _Atomic(bool) described;
     int32_t origin_status;
     int32_t origin_rank;
-    char text[256];
+    char text[ABORT_TEXT_BYTES];
     /** Arguments of tryst_step_abort, written before `status` (release) by the one
      *  thread that set abort_requested. */
     int32_t requested_status;
-    char requested_text[256];
+    char requested_text[ABORT_TEXT_BYTES];
 };
 
 /** Fail the operations of a scope that was aborted, and make the cause readable from its

@@ -186,8 +186,9 @@ static void run_end(struct coll_run *run)
         cause = run->cause;
     else if (run->coll->is_packed)
         coll_blocks_finish(run);
-    op_report(op, cause.status, cause.origin_rank, cause.origin_status,
-              run_failed(run) ? run->text : NULL);
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status, run->text);
+    mem_free(run->text);
+    run->text = NULL;
     coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
     run_record_end(run);
     op->coll = NULL;
@@ -202,7 +203,7 @@ static void flows_fail(struct coll_run *run)
     run->fails = true;
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         if (run->flows[i].is_live)
-            flow_fail(&run->flows[i].flow, run->cause, run->text);
+            flow_fail(&run->flows[i].flow, run->cause, run->reason);
 }
 
 /* ---- a turn of the engine ---------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/memory/alloc.h"
 #include "rendezvous/coll_op.h"
 
 const char *coll_kind_name(tryst_coll_kind kind)
@@ -150,20 +151,25 @@ void run_explain(struct coll_run *run, const char *text)
 {
     const struct cause *cause = &run->cause;
     bool is_own = cause->origin_rank == coll_op_rank(run->op);
-    size_t head = (size_t)snprintf(run->text, sizeof run->text,
-                                   "%s \"%.80s\": ", coll_kind_name(run->coll->kind),
-                                   run->coll->label->string);
-    char *to = run->text + head;
-    size_t room = sizeof run->text - head;
+    char whole[COLL_TEXT_BYTES];
+    int head =
+        snprintf(whole, sizeof whole, "%s \"%.80s\": ", coll_kind_name(run->coll->kind),
+                 run->coll->label->string);
+    char *to = whole + head;
+    size_t room = sizeof whole - (size_t)head;
     if (cause->status == TRYST_E_DEADLINE)
         explain_deadline(run, is_own, to, room);
     else if (cause->status == TRYST_E_CANCELED && !is_own)
         (void)snprintf(to, room, "rank %" PRId32 " canceled its part",
                        cause->origin_rank);
-    else if (cause->status == TRYST_E_PEER && !text)
-        (void)snprintf(to, room, "rank %" PRId32 " was lost", cause->origin_rank);
+    else if (text)
+        (void)snprintf(to, room, "%s", text);
     else
-        (void)snprintf(to, room, "%s", text ? text : "a part failed");
+        (void)snprintf(to, room, "rank %" PRId32 ": %s", cause->origin_rank,
+                       tryst_status_str(cause->origin_status));
     if (cause->status == TRYST_E_DEADLINE)
         explain_loss(run, to, room);
+    mem_free(run->text);
+    run->text = mem_strdup(whole);
+    run->reason = run->text ? run->text + head : NULL;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "commsched/profile/recorder.h"
-#include "explain.h"
 #include "hooks.h"
 #include "run.h"
 #include "work.h"
@@ -190,10 +189,7 @@ static void flow_ended(struct flow *flow, struct cause cause, const char *text)
     run->live--;
     (void)urgent_remove(&of->waiter);
     if (cause.status != TRYST_OK) {
-        uint32_t index = (uint32_t)(of - run->flows);
-        bool relayed = cause.status == TRYST_E_PEER &&
-                       cause.origin_rank != run_flow_rank(run, index);
-        run_fail(run, cause, relayed ? NULL : text);
+        run_fail(run, cause, text);
         if (of < at->flows + at->part->up_children)
             tree_slots_release(at, of->child);
     }

@@ -35,7 +35,9 @@ enum { COLLS_KEPT = 1024 };
 /** Idle runs of one-shot collectives that are kept whatever their bytes, the most
  *  recently used ones: a loop over a few names allocates nothing. */
 enum { COLLS_IDLE_LEAST = 8 };
-enum { COLL_TEXT_BYTES = 512 };
+/** Bytes of the text of a failed collective: the longest reason, a name, and the packets
+ *  that are lost. */
+enum { COLL_TEXT_BYTES = 1024 };
 /** The place of a part that has no bytes in a tensor or in private memory. */
 #define COLL_NOWHERE UINT64_MAX
 
@@ -169,7 +171,9 @@ struct coll_run {
     uint32_t live;      /**< flows that have not ended */
     bool fails;         /**< flows_fail was called */
     struct cause cause; /**< the first cause of a failure; status TRYST_OK: none */
-    char text[COLL_TEXT_BYTES];
+    /** The text of `cause`: the collective, then the reason. NULL: none, or no memory. */
+    char *text;
+    const char *reason; /**< in `text` */
     struct coll_tree_run *trees;
     struct coll_flow *flows;
     char *private; /**< sums outside of `out` (private_at); packed: all blocks */

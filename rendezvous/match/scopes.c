@@ -113,6 +113,18 @@ void scopes_close(struct scopes *scopes)
     scopes->entries = NULL;
 }
 
+bool scope_was_skipped(const struct scopes *scopes, uint64_t id)
+{
+    uint64_t kept =
+        scopes->opened < STEPS_OPENED_KEPT ? scopes->opened : STEPS_OPENED_KEPT;
+    for (uint64_t i = 1; i <= kept; i++) {
+        uint64_t opened = scopes->opened_ids[(scopes->opened - i) % STEPS_OPENED_KEPT];
+        if (opened <= id)
+            return opened < id;
+    }
+    return scopes->opened && scopes->opened == kept;
+}
+
 void scope_add(struct scope *scope)
 {
     struct scopes *scopes = scope->scopes;

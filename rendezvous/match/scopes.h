@@ -19,6 +19,10 @@
 
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 
+/** Bytes of the text of an abort, with its terminator: room for an operation with its key
+ *  and the reason. */
+enum { ABORT_TEXT_BYTES = 512 };
+
 /** The most freed scopes that are kept for later steps: as many as are usually open at
  *  once. */
 enum { SCOPES_SPARE = 16 };
@@ -63,8 +67,12 @@ struct scope {
     int32_t abort_status;
     int32_t abort_rank;
     uint64_t abort_time_ns;
-    char abort_text[256];
+    char abort_text[ABORT_TEXT_BYTES];
 };
+
+/** The ids of the newest steps that were opened here are kept: as far back, a record of a
+ *  skipped step is told from one of a closed step. */
+enum { STEPS_OPENED_KEPT = 64 };
 
 /** Steps by id. */
 struct scopes {
@@ -79,6 +87,9 @@ struct scopes {
     _Atomic(struct scope *) spare[SCOPES_SPARE]; /**< freed scopes, or NULL */
     uint64_t end;    /**< 1 + the newest step id that was opened here; 0: none */
     uint64_t open;   /**< number of open steps */
+    uint64_t opened; /**< number of steps that were opened in this group */
+    /** Ring: the id of step number i is at i % STEPS_OPENED_KEPT. */
+    uint64_t opened_ids[STEPS_OPENED_KEPT];
     uint64_t aborts; /**< number of causes of aborts so far */
 };
 
@@ -110,6 +121,15 @@ static inline bool scope_is_closed(const struct scopes *scopes, uint64_t id)
 {
     return id < scopes->end;
 }
+/** Note that the step `id`, the newest, is opened here. */
+static inline void scope_opened_note(struct scopes *scopes, uint64_t id)
+{
+    scopes->end = id + 1;
+    scopes->opened_ids[scopes->opened++ % STEPS_OPENED_KEPT] = id;
+}
+/** True if `id`, which is closed (scope_is_closed), was skipped here: a newer step was
+ *  opened without it. False too where that is not known any more. */
+bool scope_was_skipped(const struct scopes *scopes, uint64_t id);
 /** Add a rank of a group of `size` ranks to the set; false: no memory. */
 bool rank_set_add(struct rank_set *set, int rank, int size);
 void rank_set_remove(struct rank_set *set, int rank);

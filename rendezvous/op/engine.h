@@ -48,7 +48,7 @@ struct abort_note {
     int32_t from; /**< the peer that reported it; -1: this rank */
     /** The abort came after the close: the neighbours in the control tree get it. */
     bool late;
-    char text[256];
+    char text[ABORT_TEXT_BYTES];
 };
 
 /** Words in pinned memory on which streams wait (stream_wait.c). */
@@ -182,7 +182,6 @@ struct rendezvous {
     uint64_t moving;     /**< slices that are posted, or started and not acknowledged */
     uint64_t moved_ns;   /**< the start of the last pass with `moving` > 0; 0: unknown */
     uint32_t pauses;     /**< passes that came PAUSE_NS or more after the one before */
-    bool awaiting_cause; /**< some receive may await the cause of an abort */
     bool leaving;        /**< the group is being closed */
     /** There was no memory for the parent in the control tree: each tick joins again. */
     bool join_again;

@@ -124,7 +124,7 @@ void op_title(const tryst_op *op, char text[static OP_TITLE_BYTES])
         (void)snprintf(text, OP_TITLE_BYTES, "close of step %" PRIu64, op->step_id);
     else if (op->kind == OP_COLL)
         (void)snprintf(text, OP_TITLE_BYTES, "collective %s in step %" PRIu64,
-                       op->key->string, op->step_id);
+                       op->key ? op->key->string : "", op->step_id);
     else
         (void)snprintf(text, OP_TITLE_BYTES, "%s of %s %s rank %d in step %" PRIu64,
                        sends ? "send" : "receive", op->key->string, sends ? "to" : "from",
@@ -159,6 +159,7 @@ static void op_text_title(tryst_op *op)
     (void)snprintf(whole, bytes, "%s: %s", title, why);
     mem_free(op->text);
     op->text = whole;
+    op->title_bytes = (uint16_t)(strlen(title) + strlen(": "));
 }
 
 /* ---- trace ------------------------------------------------------------------------- */

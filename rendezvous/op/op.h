@@ -159,11 +159,11 @@ struct tryst_op {
     uint8_t records; /**< enum op_records */
     uint8_t holds;   /**< holds of the progress domain; see op_hold */
     bool reported;
-    bool awaits_cause; /**< receive: failed by an abort; its ABORT is still to come */
     bool took_data;    /**< receive: DONE answers DATA `number`, not slices */
     bool eager;        /**< send: holds eager credit */
     bool shaped;       /**< moves an edge of a collective, described by `shape` */
     bool raised;       /**< submitted without an urgency; a raise has set `priority` */
+    uint16_t title_bytes; /**< `text` begins with the title of the operation (op_title) */
     _Atomic(bool) cancel_requested;
     /** The status at the origin of the failure in `fail` or `take_back`; TRYST_OK: the
      *  same status. */
@@ -276,6 +276,11 @@ enum { OP_TITLE_BYTES = TRYST_KEY_MAX + 96 };
 /** Write the title of an operation: "receive of KEY from rank 1 in step 7", "collective
  *  NAME in step 7", "close of step 7". Any thread. */
 void op_title(const tryst_op *op, char text[static OP_TITLE_BYTES]);
+/** Return the text of the failure without the title; NULL: none. */
+static inline const char *op_reason(const tryst_op *op)
+{
+    return op->text ? op->text + op->title_bytes : NULL;
+}
 /** Set this thread's tryst_last_error to the failure of `op`, which is complete with
  *  `status`, and return `status`. Any thread. */
 __attribute__((cold)) tryst_status op_refuse_failed(const tryst_op *op,

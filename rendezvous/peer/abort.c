@@ -15,6 +15,7 @@
  */
 #include "abort.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,22 +94,41 @@ void abort_note_scope(struct rendezvous *rdv, const struct scope *scope)
     (void)note_keep(rdv, &note);
 }
 
-tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
-                          uint64_t step, int32_t *origin_rank_p)
+struct cause step_refuses(const struct rendezvous *rdv, const struct scope *scope,
+                          uint64_t step)
 {
+    int32_t rank = rdv->group->roster.rank;
     bool closed =
         scope ? scope->state == SCOPE_CLOSING : scope_is_closed(&rdv->scopes, step);
     const struct abort_note *note = closed && !scope ? note_find(rdv, step) : NULL;
-    if (scope && scope->abort_status != TRYST_OK) {
-        *origin_rank_p = scope->abort_rank;
-        return TRYST_E_ABORTED;
-    }
-    if (note) {
-        *origin_rank_p = note->rank;
-        return TRYST_E_ABORTED;
-    }
-    *origin_rank_p = rdv->group->roster.rank;
-    return closed ? TRYST_E_CLOSED : TRYST_OK;
+    if (scope && scope->abort_status != TRYST_OK)
+        return (struct cause){TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
+    if (note)
+        return (struct cause){TRYST_E_ABORTED, note->rank, note->status};
+    tryst_status status = closed ? TRYST_E_CLOSED : TRYST_OK;
+    return (struct cause){status, rank, status};
+}
+
+const char *step_refusal_text(struct rendezvous *rdv, uint64_t step, tryst_status status,
+                              char text[static ABORT_TEXT_BYTES])
+{
+    static const char skips[] =
+        "rank %d is at step %" PRIu64 " and has passed step %" PRIu64
+        " without opening it; step ids must be equal on all ranks";
+    int32_t rank = rdv->group->roster.rank;
+    const struct scope *scope = scope_find(&rdv->scopes, step);
+    const struct abort_note *note = note_find(rdv, step);
+    text[0] = '\0';
+    if (step_refuses(rdv, scope, step).status != status)
+        return text;
+    if (status == TRYST_E_ABORTED)
+        (void)snprintf(text, ABORT_TEXT_BYTES, "%s",
+                       scope ? scope->abort_text : note->text);
+    else if (scope_was_skipped(&rdv->scopes, step))
+        (void)snprintf(text, ABORT_TEXT_BYTES, skips, rank, rdv->scopes.end - 1, step);
+    else
+        (void)snprintf(text, ABORT_TEXT_BYTES, "rank %d has closed the step", rank);
+    return text;
 }
 
 /* ---- send -------------------------------------------------------------------------- */
@@ -341,7 +361,7 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
 void abort_read(struct peer *peer, const void *data, size_t bytes)
 {
     struct link_abort abort;
-    char text[256];
+    char text[ABORT_TEXT_BYTES];
     if (bytes < sizeof abort || peer->life >= PEER_GIVING_UP)
         return; /* nothing is passed on from a peer that is being given up */
     memcpy(&abort, data, sizeof abort);

@@ -26,12 +26,17 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
                       struct peer *from);
 /** Read a LINK_ABORT message. */
 void abort_read(struct peer *peer, const void *data, size_t bytes);
-/** Return the status that refuses a record of a step, and in `*origin_rank_p` the rank
- *  where it began: TRYST_E_ABORTED, also when the abort was followed by the close (as far
- *  back as ABORT_NOTES reach), else TRYST_E_CLOSED. TRYST_OK: the step is open, or not
- *  open here yet. `scope` is scope_find's result. */
-tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
-                          uint64_t step, int32_t *origin_rank_p);
+/** Return the cause that refuses a record of a step: TRYST_E_ABORTED, also when the abort
+ *  was followed by the close (as far back as ABORT_NOTES reach), else TRYST_E_CLOSED.
+ *  Status TRYST_OK: the step is open, or not open here yet; the origin is then this rank.
+ *  `scope` is scope_find's result. */
+struct cause step_refuses(const struct rendezvous *rdv, const struct scope *scope,
+                          uint64_t step);
+/** Write why records of a step are refused here with `status`: the reason of the abort,
+ *  or that this rank has closed or skipped the step. "" if the step is not refused with
+ *  `status`. Returns `text`. */
+const char *step_refusal_text(struct rendezvous *rdv, uint64_t step, tryst_status status,
+                              char text[static ABORT_TEXT_BYTES]);
 /** Send the aborts that the peer does not have, while its link has room. */
 void aborts_send(struct peer *peer);
 /** Call aborts_send for all peers. */

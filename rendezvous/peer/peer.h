@@ -64,6 +64,7 @@ enum peer_ep_state {
 /** An answer that no operation carries as a flag. */
 struct answer {
     uint64_t id;
+    uint64_t step; /**< with a status: id of the step that the record was for */
     int32_t origin_rank;
     int16_t status; /**< tryst_status */
     uint8_t type;   /**< RECORD_DEFERRED, _CLOSED, _CANCELED, _KEPT or _DONE */
@@ -217,6 +218,7 @@ struct peer_in {
     struct list_node unannounced_node;
     /* The peer's WANTs: */
     uint32_t wants_got, wants_unanswered, wants_acked;
+    uint32_t text_bytes;     /**< bytes of kept texts of failures (told_keep) */
     struct hash_table wants; /**< by the peer's ids (want.h) */
     struct list wants_list;
     uint32_t parked_count;

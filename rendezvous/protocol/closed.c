@@ -17,7 +17,6 @@
  * WANTs are answered CLOSED.
  */
 #include <assert.h>
-#include <stdio.h>
 
 #include "closed.h"
 #include "core/memory/alloc.h"
@@ -25,6 +24,7 @@
 #include "frames.h"
 #include "producer.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/protocol/outcome/cause.h"
 
 /* The first capacity of the array of answers. */
 enum { CLOSED_STEPS_FIRST = 16 };
@@ -90,11 +90,8 @@ void producer_request_all(struct peer *peer)
 }
 
 /* Fail a send that waits for a WANT, or for credit. */
-static void send_fail(tryst_op *op, struct cause cause)
+static void send_fail(tryst_op *op, struct cause cause, const char *text)
 {
-    char text[64];
-    snprintf(text, sizeof text, "rank %d has %s the step", cause.origin_rank,
-             cause.status == TRYST_E_ABORTED ? "aborted" : "closed");
     if (op->state != OP_VOID) {
         producer_fail(op, cause, text);
         return;
@@ -104,27 +101,29 @@ static void send_fail(tryst_op *op, struct cause cause)
 }
 
 /* Fail the sends of the step to the peer that wait for a WANT, or for credit. */
-static void sends_fail(struct peer *peer, const struct scope *scope, struct cause cause)
+static void sends_fail(struct peer *peer, const struct scope *scope, struct cause cause,
+                       const char *text)
 {
     list_for_each_safe (&peer->out.waiting_sends, node, after) {
         tryst_op *op = container_of(node, tryst_op, waiting_node);
         peer->rdv->counters.closed_walked++;
         assert(urgent_queued(&op->deferred_node) || flow_is_held(op));
         if (op->scope == scope)
-            send_fail(op, cause);
+            send_fail(op, cause, text);
     }
 }
 
 void producer_step_closed(struct peer *peer, const struct record_answer *closed)
 {
-    bool aborted = closed->header.status == TRYST_E_ABORTED;
-    tryst_status status = aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED;
-    int32_t rank = aborted ? closed->origin_rank : peer->rank;
+    char text[CAUSE_TEXT_BYTES];
+    struct cause cause = {TRYST_E_CLOSED, peer->rank, TRYST_E_CLOSED};
     struct scope *scope = scope_find(&peer->rdv->scopes, closed->id);
     if (!scope || !scope_awaits(scope, peer))
         return;
+    if (closed->header.status == TRYST_E_ABORTED)
+        cause = cause_in_answer(peer, NULL, closed);
     rank_set_remove(&scope->awaited, peer->rank);
-    sends_fail(peer, scope, (struct cause){status, rank, status});
+    sends_fail(peer, scope, cause, cause_sentence(cause, wire_answer_text(closed), text));
 }
 
 /* ---- the consumer ------------------------------------------------------------------ */

@@ -79,8 +79,7 @@ static void recv_finish(tryst_op *op, struct cause cause)
         op_end(op);
 }
 
-/* Finish a failing receive if no slice of it is posted, unless its cause is still in
- * flight. */
+/* Finish a failing receive if no slice of it is posted. */
 static void recv_settle(tryst_op *op)
 {
     if (op->state != OP_ENDING)
@@ -89,16 +88,7 @@ static void recv_settle(tryst_op *op)
         return;
     if (op->run)
         recv_run_close(op);
-    if (!op->awaits_cause)
-        recv_finish(op, op_fail_cause(op));
-}
-
-/* True if the answer has the status ABORTED and the step is open here, but the ABORT
- * message with the cause has not come yet. */
-static bool cause_is_coming(const tryst_op *op, tryst_status status)
-{
-    return status == TRYST_E_ABORTED && op->scope->abort_status == TRYST_OK &&
-           op->scope->state == SCOPE_OPEN;
+    recv_finish(op, op_fail_cause(op));
 }
 
 /* Fail a receive: its id has ended without all bytes. The buffer is free when nothing
@@ -109,23 +99,12 @@ static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigne
     /* The close of this group is the outcome, whatever the peer answers. */
     if (op->fail != TRYST_E_CONTEXT)
         op_cause_set(op, cause, NULL);
-    op->awaits_cause = cause_is_coming(op, op->fail);
-    op->rdv->awaiting_cause |= op->awaits_cause;
     records_clear(op);
     id_drop(op);
     if (records)
         records_queue(op, records);
     if (op->run)
         recv_run_withdraw(op, upto);
-    recv_settle(op);
-}
-
-void consumer_cause(tryst_op *op, struct cause cause, const char *text)
-{
-    if (!op->awaits_cause)
-        return;
-    op->awaits_cause = false;
-    op_cause_set(op, cause, text);
     recv_settle(op);
 }
 
@@ -373,26 +352,26 @@ void consumer_placed(tryst_op *op, tryst_status status)
     op_end(op);
 }
 
-/* Describe in the text of `op` the DATA that failed with `status`. */
+/* Describe in the text of `op` why this rank fails the DATA with `status`. */
 static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
     struct shape send = {arrived->bytes, arrived->dtype, arrived->shape};
     if (op_shape_was_refused(op))
         op_refusal_explain(op, send);
-    if (status != TRYST_E_MISMATCH)
-        return;
-    if (arrived->status == TRYST_E_MISMATCH) /* found by the producer */
-        send.bytes = ((const struct record_failure *)arrived->payload)->bytes;
-    op_mismatch_explain(op, send);
+    if (status == TRYST_E_MISMATCH)
+        op_mismatch_explain(op, send);
 }
 
 /* Fail both ends: the DATA does not fit this receive, or has failed itself. */
 static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
-    struct cause cause = arrived->status == TRYST_OK
-                             ? cause_own(op->rdv, status)
-                             : cause_in_data(op, status, arrived->payload);
-    data_explain(op, arrived, status);
+    struct cause cause = cause_own(op->rdv, status);
+    if (arrived->status == TRYST_OK) {
+        data_explain(op, arrived, status);
+    } else {
+        cause = cause_in_data(op, status, arrived->payload);
+        op_cause_explain(op, cause, arrived->told);
+    }
     if (op->run) {
         /* Slices were posted for an answer that came as a status: withdraw them first. */
         op->done_status = status;
@@ -565,12 +544,14 @@ static void recv_deferred(tryst_op *op)
 
 /* End a receive: its WANT was not met. The text of an earlier failure is dropped if the
  * producer failed for another reason. */
-static void recv_answered(tryst_op *op, struct cause cause, uint32_t upto)
+static void recv_answered(tryst_op *op, struct cause cause, struct wire_text told,
+                          uint32_t upto)
 {
     if (op->fail != TRYST_OK && op->fail != TRYST_E_CONTEXT && op->fail != cause.status) {
         mem_free(op->text);
         op->text = NULL;
     }
+    op_cause_explain(op, cause, told);
     recv_ending(op, cause, upto, 0);
 }
 
@@ -587,7 +568,8 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer)
     } else if (op->state == OP_VOID) {
         op_end(op);
     } else {
-        recv_answered(op, cause_in_answer(peer, op, answer), answer->upto);
+        recv_answered(op, cause_in_answer(peer, op, answer), wire_answer_text(answer),
+                      answer->upto);
     }
 }
 
@@ -660,10 +642,7 @@ void consumer_fail(tryst_op *op, struct cause cause, const char *text)
         if (fail_set(op, cause, text))
             records_queue(op, QUEUED_CANCEL);
         break;
-    default:
-        if (cause.status == TRYST_E_ABORTED)
-            consumer_cause(op, cause, text);
-        break;
+    default: break;
     }
 }
 

@@ -6,7 +6,7 @@
 #define TRYST_RENDEZVOUS_PROTOCOL_CONSUMER_H
 
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire/wire.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 
 /** Submit a receive: give it its number, then the DATA that has come, or announce it. */
 void consumer_submit(tryst_op *op);
@@ -25,6 +25,7 @@ struct arrived {
     int32_t status;      /**< the status of a failed send, else TRYST_OK */
     uint32_t bytes;
     uint8_t dtype;
+    struct wire_text told; /**< with `status`: the text of the failure */
     /** The shape of a collective's edge; NULL: an ordinary send. */
     const struct flow_shape *shape;
 };
@@ -43,8 +44,5 @@ void consumer_fail(tryst_op *op, struct cause cause, const char *text);
 void consumer_peer_gone(tryst_op *op);
 /** Handle the end of a posted slice. */
 void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);
-/** Set the cause of a receive that awaits the cause of its step's abort; nothing changes
- *  for other receives. */
-void consumer_cause(tryst_op *op, struct cause cause, const char *text);
 
 #endif

@@ -51,7 +51,15 @@ void unexpected_free(struct unexpected *unexpected)
     unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
     list_remove(&unexpected->queued.node);
     list_remove(&unexpected->peer_node);
+    told_drop(unexpected->peer, unexpected->text);
     pool_put(unexpected_pool(unexpected->peer->rdv, unexpected->bytes), unexpected);
+}
+
+/* Refuse the DATA; RECORD_DONE reports the status and its origin. */
+static void data_refuse(struct peer *peer, const struct incoming *incoming,
+                        tryst_status status, int32_t origin_rank)
+{
+    peer_data_refuse(peer, incoming->arrived.number, incoming->step, status, origin_rank);
 }
 
 static void unexpected_keep(struct peer *peer, struct entry *entry,
@@ -66,8 +74,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     }
     struct unexpected *unexpected = pool_get(unexpected_pool(peer->rdv, arrived->bytes));
     if (!unexpected) {
-        peer_data_refuse(peer, arrived->number, TRYST_E_NOMEM,
-                         peer->rdv->group->roster.rank);
+        data_refuse(peer, incoming, TRYST_E_NOMEM, peer->rdv->group->roster.rank);
         return;
     }
     memset(unexpected, 0, sizeof *unexpected);
@@ -80,6 +87,8 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     unexpected->shaped = arrived->shape;
     if (arrived->shape)
         unexpected->shape = *arrived->shape;
+    if (arrived->status != TRYST_OK)
+        unexpected->text = told_keep(peer, arrived->told);
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
     peer->in.unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
@@ -107,8 +116,9 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
     struct rendezvous *rdv = peer->rdv;
     struct scope *scope = scope_find(&rdv->scopes, incoming->step);
     struct entry *entry = incoming->entry;
-    int32_t origin_rank;
-    tryst_status status = step_refuses(rdv, scope, incoming->step, &origin_rank);
+    const struct cause refusal = step_refuses(rdv, scope, incoming->step);
+    int32_t origin_rank = refusal.origin_rank;
+    tryst_status status = refusal.status;
     if (status == TRYST_OK)
         status = incoming->name->refused;
     if (status == TRYST_OK && !entry) {
@@ -116,9 +126,9 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
         status = entry ? TRYST_OK : TRYST_E_NOMEM;
     }
     if (status != TRYST_OK)
-        peer_data_refuse(peer, incoming->arrived.number, status, origin_rank);
+        data_refuse(peer, incoming, status, origin_rank);
     else if (incoming->seq < entry->recv_next && !incoming->held)
-        peer_data_refuse(peer, incoming->arrived.number, TRYST_E_CANCELED, origin_rank);
+        data_refuse(peer, incoming, TRYST_E_CANCELED, origin_rank);
     else if (!incoming->held && incoming->seq - entry->recv_next > NUMBERS_AHEAD_MAX)
         peer_fault(peer, PEER_FAULT_DATA_AHEAD, NULL);
     else if (unexpected_find(entry, incoming->seq))
@@ -182,6 +192,7 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
     struct cause cause = cause_own(peer->rdv, TRYST_E_NOMEM);
     arrived->status = cause.status;
     arrived->bytes = 0;
+    arrived->told = (struct wire_text){NULL, 0};
     cause_put_data(&incoming->failure, cause);
     arrived->payload = &incoming->failure;
     return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
@@ -258,6 +269,10 @@ void eager_data(struct peer *peer, const struct record_data *data,
     arrived->bytes = data->payload_bytes;
     arrived->dtype = data->dtype;
     arrived->shape = name->shaped ? &name->shape : NULL;
+    if (__builtin_expect(arrived->status != TRYST_OK, 0)) {
+        arrived->told = wire_failure_text(payload, arrived->bytes);
+        arrived->bytes = sizeof(struct record_failure);
+    }
     uint64_t seq = name->seq_base + data->seq;
     struct entry *entry = data_entry(peer, data, declared, name, &incoming);
     tryst_op *op = data_receive(peer, entry, seq);
@@ -284,6 +299,7 @@ void eager_deliver(tryst_op *op, struct unexpected *unexpected)
                               .status = unexpected->status,
                               .bytes = unexpected->bytes,
                               .dtype = unexpected->dtype,
+                              .told = told_of(unexpected->text),
                               .shape = unexpected->shaped ? &unexpected->shape : NULL,
                               .payload = unexpected->payload};
     consumer_deliver(op, &arrived);
@@ -299,8 +315,9 @@ void eager_cancel(struct peer *peer, const struct record_answer *cancel)
         unexpected->given_back = true;
         unexpected->status = cancel->header.status;
         struct record_failure *failure = (void *)unexpected->payload;
-        *failure = (struct record_failure){.bytes = unexpected->bytes};
         cause_put_data(failure, cause_in_answer(peer, NULL, cancel));
+        told_drop(peer, unexpected->text);
+        unexpected->text = told_keep(peer, wire_answer_text(cancel));
         peer_answer(peer, &(struct answer){.id = cancel->id,
                                            .status = TRYST_E_CANCELED,
                                            .origin_rank = peer->rdv->group->roster.rank,

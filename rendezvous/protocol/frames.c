@@ -83,10 +83,11 @@ void peer_data_done(struct peer *peer, uint64_t number)
     }
 }
 
-void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
-                      int32_t origin_rank)
+void peer_data_refuse(struct peer *peer, uint64_t number, uint64_t step,
+                      tryst_status status, int32_t origin_rank)
 {
     peer_answer(peer, &(struct answer){.id = number,
+                                       .step = step,
                                        .status = (int16_t)status,
                                        .origin_rank = origin_rank,
                                        .type = RECORD_DONE});

@@ -37,9 +37,9 @@ static inline void peer_acked(struct peer *peer)
 }
 /** Acknowledge the DATA with this number, which is done. */
 void peer_data_done(struct peer *peer, uint64_t number);
-/** Answer a DATA that failed before a receive took it. */
-void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
-                      int32_t origin_rank);
+/** Answer a DATA of `step` that failed before a receive took it. */
+void peer_data_refuse(struct peer *peer, uint64_t number, uint64_t step,
+                      tryst_status status, int32_t origin_rank);
 /** Queue the WANTs of small receives that have not been announced. */
 void peer_announce(struct peer *peer);
 /** Post slices and announce receives that have waited, then build and send frames while

@@ -111,11 +111,9 @@ static struct shape want_shape(const struct want *want)
 /* Fail the send: the receive of its number was given up. */
 static void match_void(struct want *want, tryst_op *op)
 {
-    if (want->dtype != TRYST_DTYPE_INVALID && want->flags & RECORD_ALLOC)
-        op_refusal_explain(op, shape_of(op));
     struct cause cause = cause_of_ends(op, want->cause);
-    op_report(op, cause.status, cause.origin_rank, cause.origin_status,
-              "the consumer gave up the receive that this send would have met");
+    op_cause_explain(op, cause, told_of(want->text));
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status, NULL);
     want_unpark(want);
     want_maybe_free(want);
     op_end(op);
@@ -138,7 +136,7 @@ static void producer_match(struct want *want, tryst_op *op)
     } else if (status == TRYST_OK && !small) {
         send_offer_shape(want, op);
     } else {
-        if (status == TRYST_E_MISMATCH)
+        if (status == TRYST_E_MISMATCH && op->state != OP_VOID)
             op_mismatch_explain(op, want_shape(want));
         send_inline(op, status);
         want_free(want);
@@ -291,15 +289,16 @@ void producer_fetched(tryst_op *op, tryst_status status)
 
 /* ---- WANTs arrive ------------------------------------------------------------------ */
 
-static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_status status,
-                        int32_t origin_rank)
+static void want_refuse(struct peer *peer, const struct record_want *rec, uint8_t type,
+                        tryst_status status, int32_t origin_rank)
 {
     peer->in.wants_unanswered++;
     if (type == RECORD_DEFERRED) {
         peer->deferred = true;
         peer->rdv->counters.wants_deferred++;
     }
-    peer_answer(peer, &(struct answer){.id = id,
+    peer_answer(peer, &(struct answer){.id = rec->id,
+                                       .step = rec->step,
                                        .status = (int16_t)status,
                                        .origin_rank = origin_rank,
                                        .type = type,
@@ -320,8 +319,11 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->parked.seq = rec->seq;
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
-    if (want->flags & RECORD_VOID)
+    want->step = rec->step;
+    if (want->flags & RECORD_VOID) {
         want->cause = cause_in_want(peer, rec);
+        want_text_set(want, wire_want_text(rec));
+    }
     want->transfer.bytes = rec->bytes;
     want->transfer.slice_bytes = rec->slice_bytes;
     want->transfer.slices =
@@ -335,6 +337,12 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     return want;
 }
 
+/* Answer a receive that its consumer has given up: the cause is the consumer's. */
+static void want_answer_void(struct want *want)
+{
+    want_answer(want, RECORD_CANCELED, want->cause, NULL);
+}
+
 static void want_park(struct want *want)
 {
     struct peer *peer = want->peer;
@@ -346,7 +354,7 @@ static void want_park(struct want *want)
         peer->in.early_wants++;
     }
     if (want->flags & RECORD_VOID)
-        want_answer(want, RECORD_CANCELED, want->cause);
+        want_answer_void(want);
 }
 
 /* True if another WANT may be parked. `scope` NULL: the step is not open here yet. */
@@ -394,14 +402,14 @@ static void want_handle(struct peer *peer, struct entry *entry,
     struct want *want =
         op || want_has_room(peer, entry->scope) ? want_open(peer, entry, rec) : NULL;
     if (!want) {
-        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+        want_refuse(peer, rec, RECORD_DEFERRED, TRYST_OK, -1);
         /* No memory for the want, but its send is ready: request another WANT. */
         if (op) {
             op->want_id = 0;
             records_queue(op, QUEUED_OFFER);
         }
     } else if (op && (want->flags & RECORD_VOID)) {
-        want_answer(want, RECORD_CANCELED, want->cause);
+        want_answer_void(want);
         producer_match(want, op);
     } else if (op)
         producer_match(want, op);
@@ -427,8 +435,8 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
 {
     struct rendezvous *rdv = peer->rdv;
     struct scope *scope = scope_find(&rdv->scopes, rec->step);
-    int32_t origin_rank;
-    tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
+    const struct cause refusal = step_refuses(rdv, scope, rec->step);
+    tryst_status status = refusal.status;
     if (want_by_id(peer, rec->id)) {
         peer_fault(peer, PEER_FAULT_WANT_ID, NULL);
         return;
@@ -444,16 +452,15 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     if (status == TRYST_E_CLOSED && scope && want_closing(peer, scope, rec, &named))
         return;
     if (status != TRYST_OK) {
-        want_refuse(peer, rec->id,
-                    status == TRYST_E_CLOSED ? RECORD_CLOSED : RECORD_CANCELED, status,
-                    origin_rank);
+        want_refuse(peer, rec, status == TRYST_E_CLOSED ? RECORD_CLOSED : RECORD_CANCELED,
+                    status, refusal.origin_rank);
         return;
     }
     bool room = want_has_room(peer, scope);
     if (!scope && room)
         scope = scope_open_early(&rdv->scopes, rec->step);
     if (!scope) {
-        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+        want_refuse(peer, rec, RECORD_DEFERRED, TRYST_OK, -1);
         return;
     }
     /* Without room no entry is made: a new entry has no send for the WANT. */
@@ -462,9 +469,9 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     if (!entry)
         scope_drop_early(scope);
     if (!entry && status == TRYST_E_NOMEM)
-        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+        want_refuse(peer, rec, RECORD_DEFERRED, TRYST_OK, -1);
     else if (!entry)
-        want_refuse(peer, rec->id, RECORD_CANCELED, status, rdv->group->roster.rank);
+        want_refuse(peer, rec, RECORD_CANCELED, status, rdv->group->roster.rank);
     else
         want_handle(peer, entry, rec);
 }
@@ -474,16 +481,20 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     struct want *want = want_by_id(peer, cancel->id);
     if (!want || list_linked(&want->answer_node))
         return; /* the answer is queued */
+    char text[CAUSE_TEXT_BYTES];
     struct cause cause = cause_in_answer(peer, want->send, cancel);
     if (want->send) {
         /* Cancelled between two slices. Once all slices have started, the cancel is too
          * late, and the bulk is the answer. */
         if (want->transfer.next < want->transfer.slices)
-            op_fail_from(want->send, cause, "the consumer gave up its receive");
+            op_fail_from(want->send, cause,
+                         cause_sentence(cause, wire_answer_text(cancel), text));
         return;
     }
     want->flags |= RECORD_VOID;
-    want_answer(want, RECORD_CANCELED, cause);
+    want->cause = cause;
+    want_text_set(want, wire_answer_text(cancel));
+    want_answer_void(want);
     tryst_op *op = op_find(&want->parked.entry->sends, want->parked.seq);
     /* The held send of a flow ends at once: its bytes may not be ready for long. */
     if (op && flow_is_held(op))
@@ -546,15 +557,14 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         peer_fault(peer, PEER_FAULT_DATA_DONE, NULL);
         return;
     }
-    if (status != TRYST_OK && done->header.flags & RECORD_ALLOC)
-        op_refusal_explain(op, shape_of(op));
-    else if (status == TRYST_E_MISMATCH)
-        op_mismatch_explain(op, answer_shape(done));
-    if (status != TRYST_OK)
+    struct cause cause = cause_own(op->rdv, TRYST_OK);
+    if (status != TRYST_OK) {
+        cause = cause_in_answer(peer, op, done);
+        op_cause_explain(op, cause, wire_answer_text(done));
         /* The consumer may have had no memory for the key. */
         name_withdraw(&peer->out.names, op->entry);
-    send_done(op, status == TRYST_OK ? cause_own(op->rdv, TRYST_OK)
-                                     : cause_in_answer(peer, op, done));
+    }
+    send_done(op, cause);
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took the DATA: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
@@ -734,12 +744,14 @@ void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status statu
         while ((node = list_first(&entry->wants)) != NULL) {
             struct want *want = container_of(node, struct want, parked.node);
             want_unpark(want);
-            want_answer(want, type, (struct cause){status, origin_rank, origin_status});
+            want_answer(want, type, (struct cause){status, origin_rank, origin_status},
+                        NULL);
             want_maybe_free(want);
         }
         while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
             struct unexpected *unexpected = container_of(item, struct unexpected, queued);
-            peer_data_refuse(unexpected->peer, unexpected->number, status, origin_rank);
+            peer_data_refuse(unexpected->peer, unexpected->number, scope->id, status,
+                             origin_rank);
             unexpected_free(unexpected);
         }
     }

@@ -49,11 +49,23 @@ struct packer {
 };
 
 static bool pack_answer(struct packer *packer, uint8_t type, uint8_t flags,
-                        struct record_answer *fields)
+                        struct record_answer *fields, const char *text)
 {
     fields->header.type = type;
     fields->header.flags = flags;
-    return wire_answer(&packer->writer, fields);
+    return wire_answer(&packer->writer, fields, text);
+}
+
+/* Write the cause with which `step` refuses records into an answer with the status of the
+ * refusal. Returns the text of the cause; "": the answer has another status. */
+static const char *refusal_put(struct rendezvous *rdv, uint64_t step,
+                               struct record_answer *fields, char *text)
+{
+    struct cause cause = step_refuses(rdv, scope_find(&rdv->scopes, step), step);
+    if (cause.status == TRYST_OK || cause.status != fields->header.status)
+        return "";
+    cause_put_answer(fields, cause);
+    return step_refusal_text(rdv, step, cause.status, text);
 }
 
 static bool pack_answers(struct packer *packer)
@@ -67,8 +79,12 @@ static bool pack_answers(struct packer *packer)
                                        .upto = answer->status == TRYST_OK,
                                        .origin_rank = answer->origin_rank,
                                        .origin_status = answer->status};
+        char text[CAUSE_TEXT_BYTES];
+        const char *why = answer->status == TRYST_OK
+                              ? NULL
+                              : refusal_put(peer->rdv, answer->step, &fields, text);
         if (!pack_answer(packer, answer->type, answer->for_want ? 0 : RECORD_SEND,
-                         &fields))
+                         &fields, why))
             return false;
         if (answer->for_want)
             peer->in.wants_unanswered--;
@@ -84,11 +100,13 @@ static bool pack_closed_steps(struct packer *packer)
     struct peer *peer = packer->peer;
     while (peer->in.closed_count) {
         uint64_t step = peer->in.closed_steps[peer->in.closed_count - 1];
+        struct rendezvous *rdv = peer->rdv;
         struct record_answer fields = {.id = step};
-        fields.header.status = step_refuses(
-            peer->rdv, scope_find(&peer->rdv->scopes, step), step, &fields.origin_rank);
-        fields.origin_status = fields.header.status;
-        if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields))
+        char text[CAUSE_TEXT_BYTES];
+        fields.header.status =
+            step_refuses(rdv, scope_find(&rdv->scopes, step), step).status;
+        const char *why = refusal_put(rdv, step, &fields, text);
+        if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields, why))
             return false;
         if (--peer->in.closed_count == 0)
             consumer_requests_end(peer);
@@ -102,8 +120,14 @@ static bool pack_want_answers(struct packer *packer)
     while ((node = list_first(&packer->peer->out.want_answers)) != NULL) {
         struct want *want = container_of(node, struct want, answer_node);
         struct record_answer fields = {.id = want->id, .upto = want->transfer.next};
+        char text[CAUSE_TEXT_BYTES];
+        const char *why = want->text;
         cause_put_answer(&fields, want->cause);
-        if (!pack_answer(packer, want->answer, 0, &fields))
+        if (want->flags & RECORD_VOID)
+            why = NULL; /* the consumer's own text */
+        else if (!why)
+            why = refusal_put(packer->peer->rdv, want->step, &fields, text);
+        if (!pack_answer(packer, want->answer, 0, &fields, why))
             return false;
         producer_want_answered(want);
     }
@@ -112,7 +136,7 @@ static bool pack_want_answers(struct packer *packer)
 
 static bool pack_request(struct packer *packer, uint64_t step)
 {
-    return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
+    return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step}, NULL);
 }
 
 /* Pack ASK for the steps in which sends have waited for the peer since its last CLOSED:
@@ -147,8 +171,11 @@ static bool pack_want(struct packer *packer, tryst_op *op)
     assert(op->id);
     bool is_void = op->state == OP_VOID;
     bool alloc = op->alloc && !op->tensor.data;
+    bool has_priority = !is_void && op->flags & TRYST_OP_PRIORITY;
+    char text[CAUSE_TEXT_BYTES];
+    const char *why = NULL;
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
-                              (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
+                              (has_priority ? RECORD_PRIORITY : 0) |
                               (op->raised ? RECORD_RAISED : 0) |
                               (op->flags & TRYST_OP_BACKGROUND ? RECORD_BACKGROUND : 0) |
                               (op->device ? RECORD_DEVICE : 0) |
@@ -167,9 +194,12 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .priority = op->priority,
         .dtype = (uint8_t)op->tensor.dtype,
         .key_bytes = op->key->bytes};
-    if (is_void)
-        cause_put_want(&record, op_cause(op, op->final));
-    return wire_want(&packer->writer, &record, op->key->string, op_shape_of(op));
+    if (is_void) {
+        struct cause cause = op_cause(op, op->final);
+        cause_put_want(&record, cause);
+        why = op_cause_text(op, cause, text);
+    }
+    return wire_want(&packer->writer, &record, op->key->string, op_shape_of(op), why);
 }
 
 static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
@@ -207,12 +237,18 @@ __attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_
     return true;
 }
 
+/* The payload of a failed DATA. */
+struct failure_payload {
+    struct record_failure failure;
+    char text[CAUSE_TEXT_BYTES];
+};
+
 /* Write the payload of a failed DATA; returns its bytes. */
-static size_t failure_put(const tryst_op *op, struct record_failure *failure)
+static size_t failure_put(const tryst_op *op, struct failure_payload *payload)
 {
-    *failure = (struct record_failure){.bytes = op->bytes};
-    cause_put_data(failure, op_cause(op, op->fail));
-    return op->fail == TRYST_E_MISMATCH ? sizeof *failure : RECORD_FAILURE_BYTES;
+    struct cause cause = op_cause(op, op->fail);
+    cause_put_data(&payload->failure, cause);
+    return sizeof payload->failure + strlen(op_cause_text(op, cause, payload->text));
 }
 
 static bool pack_data(struct packer *packer, tryst_op *op)
@@ -220,7 +256,7 @@ static bool pack_data(struct packer *packer, tryst_op *op)
     struct peer *peer = packer->peer;
     size_t bytes = op->fail == TRYST_OK ? op->bytes : 0;
     const void *payload = op->tensor.data;
-    struct record_failure failure;
+    struct failure_payload failure;
     if (__builtin_expect(op->device != NULL, 0))
         payload = bytes ? op->device->slot->data : NULL; /* fetched from the device */
     if (__builtin_expect(op->fail != TRYST_OK, 0)) {
@@ -275,31 +311,19 @@ static bool pack_cancel(struct packer *packer, tryst_op *op)
     if (op->reported && op->final != TRYST_OK)
         why = op->final;
     struct record_answer fields = {.id = op->kind == OP_SEND ? op->sent.number : op->id};
-    cause_put_answer(&fields, op_cause(op, why));
-    return pack_answer(packer, RECORD_CANCEL, flags, &fields);
+    struct cause cause = op_cause(op, why);
+    char text[CAUSE_TEXT_BYTES];
+    cause_put_answer(&fields, cause);
+    return pack_answer(packer, RECORD_CANCEL, flags, &fields,
+                       op_cause_text(op, cause, text));
 }
 
 static bool pack_raise(struct packer *packer, tryst_op *op)
 {
     return !op->id || pack_answer(packer, RECORD_RAISE, 0,
                                   &(struct record_answer){
-                                      .id = op->id, .posted = (uint32_t)op->priority});
-}
-
-/* Write the failure into a DONE, and set the shape that follows it; returns the flags
- * for both. */
-static uint8_t done_failure_put(const tryst_op *op, struct record_answer *fields,
-                                const struct flow_shape **shape_p)
-{
-    cause_put_answer(fields, op_cause(op, op->done_status));
-    if (!op->took_data)
-        return 0;
-    if (op->done_status == TRYST_E_MISMATCH) {
-        answer_shape_put(fields, shape_of(op));
-        *shape_p = op_shape_of(op);
-    }
-    return (uint8_t)((op_shape_was_refused(op) ? RECORD_ALLOC : 0) |
-                     (*shape_p ? RECORD_SHAPE : 0));
+                                      .id = op->id, .posted = (uint32_t)op->priority},
+                                  NULL);
 }
 
 static bool pack_done(struct packer *packer, tryst_op *op)
@@ -309,13 +333,14 @@ static bool pack_done(struct packer *packer, tryst_op *op)
                                    .upto = op->took_data ? 1 : op->done_upto,
                                    .posted = op->done_posted,
                                    .origin_rank = -1};
-    const struct flow_shape *shape = NULL;
-    uint8_t flags = op->took_data ? RECORD_SEND : 0;
-    if (__builtin_expect(op->done_status != TRYST_OK, 0))
-        flags |= done_failure_put(op, &fields, &shape);
-    fields.header.type = RECORD_DONE;
-    fields.header.flags = flags;
-    if (!wire_answer_shaped(&packer->writer, &fields, shape))
+    char text[CAUSE_TEXT_BYTES];
+    const char *why = NULL;
+    if (__builtin_expect(op->done_status != TRYST_OK, 0)) {
+        struct cause cause = op_cause(op, op->done_status);
+        cause_put_answer(&fields, cause);
+        why = op_cause_text(op, cause, text);
+    }
+    if (!pack_answer(packer, RECORD_DONE, op->took_data ? RECORD_SEND : 0, &fields, why))
         return false;
     if (op->took_data)
         /* This DONE reports how the DATA has ended. */

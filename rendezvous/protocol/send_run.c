@@ -125,8 +125,10 @@ static void matched_answer(struct want *want)
     tryst_op *op = want->send;
     if (!want->unanswered || (op->device && want->in_flight))
         return;
+    char text[CAUSE_TEXT_BYTES];
+    struct cause cause = op_cause(op, op->fail);
     want->unanswered = false;
-    want_answer(want, RECORD_CANCELED, op_cause(op, op->fail));
+    want_answer(want, RECORD_CANCELED, cause, op_cause_text(op, cause, text));
 }
 
 /* Note that a slice of a device tensor was not sent; no later slice will be. */
@@ -270,6 +272,14 @@ static void slice_size_send(struct peer *peer)
     peer_flush_later(peer);
 }
 
+/* Set the cause with which the send fails when its DONE reports a failure. */
+static void done_failure_set(tryst_op *op, const struct record_answer *done)
+{
+    struct cause cause = cause_in_answer(op->peer, op, done);
+    op_cause_explain(op, cause, wire_answer_text(done));
+    op_cause_set(op, cause, NULL);
+}
+
 void send_run_done(struct peer *peer, const struct record_answer *done)
 {
     struct want *want = want_by_id(peer, done->id);
@@ -283,7 +293,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
     }
     /* The consumer has all slices, but could not put all of them in place. */
     if (done->upto == transfer->slices && done->header.status != TRYST_OK)
-        op_cause_set(want->send, cause_in_answer(peer, want->send, done), NULL);
+        done_failure_set(want->send, done);
     const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);

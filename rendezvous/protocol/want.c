@@ -45,6 +45,7 @@ void want_free(struct want *want)
     list_remove(&want->answer_node);
     list_remove(&want->peer_node);
     want_id_end(want);
+    told_drop(peer, want->text);
     pool_put(peer->rdv->wants, want);
 }
 
@@ -55,12 +56,20 @@ void want_maybe_free(struct want *want)
         want_free(want);
 }
 
-void want_answer(struct want *want, uint8_t type, struct cause cause)
+void want_text_set(struct want *want, struct wire_text told)
+{
+    told_drop(want->peer, want->text);
+    want->text = told_keep(want->peer, told);
+}
+
+void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text)
 {
     if (want->answered || list_linked(&want->answer_node))
         return;
     want->answer = type;
     want->cause = cause;
+    if (text && *text)
+        want_text_set(want, told_of(text));
     list_push_back(&want->peer->out.want_answers, &want->answer_node);
     peer_flush_later(want->peer);
 }

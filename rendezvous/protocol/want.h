@@ -18,6 +18,7 @@ struct want {
     struct list_node peer_node; /**< in peer->in.wants_list */
     struct peer *peer;
     uint64_t id;            /**< the consumer's id */
+    uint64_t step;          /**< id of its step */
     struct hash_node by_id; /**< in peer->in.wants, until `answered` */
     uint8_t dtype;
     /** RECORD_VOID, _ALLOC, _PRIORITY, _RAISED, _BACKGROUND, _SHAPE, _DEVICE. */
@@ -30,6 +31,7 @@ struct want {
     uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
     int32_t priority;        /**< the receive's priority; valid with RECORD_PRIORITY */
     struct cause cause;      /**< the cause in the answer, or of RECORD_VOID */
+    char *text;              /**< the text of `cause` (told_keep); NULL: none */
     struct flow_shape shape; /**< valid with RECORD_SHAPE */
     struct list_node answer_node; /**< in peer->out.want_answers */
     tryst_op *send;               /**< the send, once matched */
@@ -71,7 +73,9 @@ void want_free(struct want *want);
  *  needs it. */
 void want_maybe_free(struct want *want);
 /** Queue CANCELED or CLOSED for the WANT, unless it is answered or an answer is queued.
- *  The want itself carries the answer. */
-void want_answer(struct want *want, uint8_t type, struct cause cause);
+ *  The want itself carries the answer, and a copy of `text`, unless that is NULL or "". */
+void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text);
+/** Set the text of the cause, a copy of `told`. */
+void want_text_set(struct want *want, struct wire_text told);
 
 #endif

@@ -351,8 +351,8 @@ static bool text_names(const char *text, int rank, const struct call *call)
 }
 
 /* Rank 1 starts another collective than the others, and every rank's collective ends.
- * Rank 1 and its neighbours fail, and their error texts name both ranks and both
- * calls. */
+ * Rank 1 and its neighbours fail, and each text names rank 1 and its call, however far
+ * away; with two ranks also rank 0 and its call. */
 static void mismatch_main(struct harness_rank *rank)
 {
     int64_t *data = calloc(LARGE, sizeof *data);
@@ -368,7 +368,7 @@ static void mismatch_main(struct harness_rank *rank)
         if (status != TRYST_E_MISMATCH && (status != TRYST_OK || edge || joint))
             harness_fail(__FILE__, __LINE__, "row %u: %s: %s", i,
                          tryst_status_name(status), error.text);
-        if (edge && !text_names(error.text, 1, &calls[1]))
+        if (status != TRYST_OK && !text_names(error.text, 1, &calls[1]))
             harness_fail(__FILE__, __LINE__, "row %u: does not name rank 1's call: %s", i,
                          error.text);
         if (rank->size == 2 && !text_names(error.text, 0, &calls[0]))
@@ -385,6 +385,7 @@ static void test_mismatch(void **state)
 {
     run_size(2, mismatch_main, HARNESS_NO_RANK);
     run_ranks(mismatch_main, HARNESS_NO_RANK);
+    run_size(8, mismatch_main, HARNESS_NO_RANK);
 }
 
 /* A rank that never joins is named in the error; the next collective of the others

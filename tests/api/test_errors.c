@@ -292,6 +292,67 @@ static void test_wait_texts(void **state)
     run_two(wait_texts_main, NULL);
 }
 
+/* ---- steps with other ids ------------------------------------------------------------- */
+
+/* Wait for the operation, which must end with `status` and a text that holds `reason`. */
+static void reason_check(tryst_op *op, tryst_status status, const char *reason)
+{
+    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), status);
+    if (!strstr(tryst_last_error(), reason))
+        harness_fail(__FILE__, __LINE__, "\"%s\" is not part of: %s", reason,
+                     tryst_last_error());
+    tryst_op_release(op);
+}
+
+/* Submit sends, receives and a collective that rank 1 never joins, in rank 0's step. */
+static void lonely_submit(struct harness_rank *rank, tryst_step *step, char *data,
+                          tryst_op *ops[5])
+{
+    struct harness_key from = harness_key(rank, 1, 0, "lonely");
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        tryst_tensor tensor = harness_tensor(data, sizes[i]);
+        ops[i] = submit(rank, step, i ? "large" : "small", &tensor, NULL);
+        CHECK_STATUS(tryst_recv(step, from.text, &tensor, NULL, &ops[2 + i]), TRYST_OK);
+    }
+    CHECK_STATUS(tryst_barrier(step, "b", NULL, &ops[4]), TRYST_OK);
+}
+
+/* Rank 1 has skipped rank 0's step, or has closed or aborted it before rank 0's
+ * operations: each text names the rank and why. */
+static void other_ids_main(struct harness_rank *rank)
+{
+    static const char *const reasons[] = {
+        "rank 1 is at step 1 and has passed step 0 without opening it; step ids must be "
+        "equal on all ranks",
+        "rank 1 has closed the step"};
+    char *data = calloc(1, LARGE);
+    tryst_op *ops[5];
+    tryst_step *step = harness_step(rank, (uint64_t)rank->rank);
+    for (int row = 0; row < 2; row++) {
+        harness_barrier(rank, rank->arg);
+        if (row == 1) {
+            step = harness_step(rank, 3);
+            harness_barrier(rank, rank->arg);
+        }
+        if (rank->rank == 1)
+            harness_step_close(step);
+        harness_barrier(rank, rank->arg);
+        if (rank->rank == 0) {
+            lonely_submit(rank, step, data, ops);
+            for (int i = 0; i < 5; i++)
+                reason_check(ops[i], TRYST_E_CLOSED, reasons[row]);
+            harness_step_close(step);
+        }
+        harness_barrier(rank, rank->arg);
+    }
+    free(data);
+}
+
+static void test_other_ids(void **state)
+{
+    run_two(other_ids_main, NULL);
+}
+
 /* ---- receives of unknown shape ----------------------------------------------------- */
 
 struct alloc_call {
@@ -968,6 +1029,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dead),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_wait_texts),
+        cmocka_unit_test(test_other_ids),
         cmocka_unit_test(test_made_keys),
         cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_outcomes),

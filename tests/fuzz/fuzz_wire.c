@@ -11,6 +11,15 @@
 
 enum { SIZE = 5, RECORDS_MAX = 4096 };
 
+/* Return the text of a record with a terminator, or NULL. */
+static const char *text_of(struct wire_text text)
+{
+    static char copy[RECORD_TEXT_MAX + 1];
+    memcpy(copy, text.data ? text.data : "", text.bytes);
+    copy[text.bytes] = '\0';
+    return text.data ? copy : NULL;
+}
+
 static bool again(struct wire_writer *writer, const struct record_header *record)
 {
     const void *whole = record;
@@ -19,7 +28,8 @@ static bool again(struct wire_writer *writer, const struct record_header *record
     const struct record_data *data = whole;
     switch (record->type) {
     case RECORD_WANT:
-        return wire_want(writer, want, (const char *)(want + 1), wire_shape(record));
+        return wire_want(writer, want, (const char *)(want + 1), wire_shape(record),
+                         text_of(wire_want_text(want)));
     case RECORD_OFFER:
         return wire_offer(writer, offer, (const char *)(offer + 1), wire_shape(record));
     case RECORD_DATA: {
@@ -31,7 +41,7 @@ static bool again(struct wire_writer *writer, const struct record_header *record
         return wire_data_named(writer, data, name, (const char *)(name + 1),
                                wire_name_shape(name), at);
     }
-    default: return wire_answer_shaped(writer, whole, wire_shape(record));
+    default: return wire_answer(writer, whole, text_of(wire_answer_text(whole)));
     }
 }
 

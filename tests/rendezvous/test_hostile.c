@@ -217,13 +217,13 @@ static uint64_t failed_hash = 1;
 static void add_failed(struct frame *frame, uint64_t seq, tryst_status status,
                        uint32_t bytes, int32_t origin_rank, int32_t origin_status)
 {
-    const struct record_failure failure = {origin_rank, origin_status, 0};
+    const struct record_failure failure = {origin_rank, origin_status};
     size_t at = frame->bytes;
     strcpy(key, world_key(&world, 1, 0, "e"));
     frame_add_data(frame, 5, 1, seq, bytes, key, failed_hash);
     ((struct record_data *)(void *)(frame->data + at))->header.status = status;
     if (bytes)
-        memcpy(frame->data + frame->bytes - wire_padded(bytes), &failure, bytes);
+        memcpy(frame->data + frame->bytes - wire_padded(bytes), &failure, sizeof failure);
 }
 
 static void make_data_failed(struct frame *frame)
@@ -237,9 +237,10 @@ static void make_data_causeless(struct frame *frame)
     add_failed(frame, 0, TRYST_E_CANCELED, 0, 0, 0);
 }
 
-static void make_data_mismatch_short(struct frame *frame)
+static void make_data_text_long(struct frame *frame)
 {
-    add_failed(frame, 0, TRYST_E_MISMATCH, 8, 1, TRYST_E_MISMATCH);
+    add_failed(frame, 0, TRYST_E_MISMATCH,
+               sizeof(struct record_failure) + RECORD_TEXT_MAX, 1, TRYST_E_MISMATCH);
 }
 
 static void make_data_by_nobody(struct frame *frame)
@@ -463,7 +464,7 @@ static const struct fault faults[] = {
      "WANT: origin not a rank of the group"},
     {"DATA that failed", make_data_failed, NULL},
     {"DATA that failed without a cause", make_data_causeless, "without a cause"},
-    {"a mismatch without the bytes", make_data_mismatch_short, "without a cause"},
+    {"a failed DATA with a long text", make_data_text_long, "text of a failure too long"},
     {"DATA that failed at no rank", make_data_by_nobody,
      "DATA: origin not a rank of the group"},
     {"DATA with a status that is none", make_data_failed_well,

@@ -415,7 +415,9 @@ static void aborted_late(uint64_t step, int32_t origin, uint64_t time_ns)
 static tryst_status refused(uint64_t step, int32_t *origin_p)
 {
     struct rendezvous *rdv = world.sides[0].rdv;
-    return step_refuses(rdv, scope_find(&rdv->scopes, step), step, origin_p);
+    const struct cause cause = step_refuses(rdv, scope_find(&rdv->scopes, step), step);
+    *origin_p = cause.origin_rank;
+    return cause.status;
 }
 
 /* Of two causes of one step the earlier stays, whichever arrives first, also after the

@@ -281,10 +281,9 @@ static void test_blame(void **state)
 
     op = blame_recv(SMALL);
     uint64_t hash = key_set(2, 0);
-    struct record_data *data =
-        frame_add_data(&frame, 1, 1, 1, RECORD_FAILURE_BYTES, key, hash);
+    struct record_data *data = frame_add_data(&frame, 1, 1, 1, sizeof failure, key, hash);
     data->header.status = TRYST_E_DEAD;
-    memcpy((uint8_t *)wire_data_payload(data), &failure, RECORD_FAILURE_BYTES);
+    memcpy((uint8_t *)wire_data_payload(data), &failure, sizeof failure);
     blamed(op, TRYST_E_DEAD);
 
     op = blame_send(SMALL); /* DATA 0 */

@@ -31,7 +31,8 @@ static bool answer_put(struct wire_writer *writer)
                                                .upto = 3,
                                                .posted = 4,
                                                .origin_rank = -1,
-                                               .origin_status = TRYST_E_CANCELED});
+                                               .origin_status = TRYST_E_CANCELED},
+                       NULL);
 }
 
 static bool want_put(struct wire_writer *writer)
@@ -48,7 +49,7 @@ static bool want_put(struct wire_writer *writer)
                                            .priority = -2,
                                            .dtype = 7,
                                            .key_bytes = 3},
-                     "abc", NULL);
+                     "abc", NULL, NULL);
 }
 
 static bool want_shaped_put(struct wire_writer *writer)
@@ -58,7 +59,20 @@ static bool want_shaped_put(struct wire_writer *writer)
                                            .id = 1,
                                            .slice_bytes = 4096,
                                            .key_bytes = 3},
-                     "abc", &shape);
+                     "abc", &shape, NULL);
+}
+
+/* Write a WANT that was given up: the text is between the key and the shape. */
+static bool want_void_put(struct wire_writer *writer)
+{
+    return wire_want(writer,
+                     &(struct record_want){.header = {.flags = RECORD_VOID | RECORD_SHAPE,
+                                                      .status = TRYST_E_CANCELED},
+                                           .id = 1,
+                                           .slice_bytes = 4096,
+                                           .priority = -1,
+                                           .key_bytes = 3},
+                     "abc", &shape, "why not");
 }
 
 static bool offer_shaped_put(struct wire_writer *writer)
@@ -68,14 +82,12 @@ static bool offer_shaped_put(struct wire_writer *writer)
         &shape);
 }
 
-static bool done_shaped_put(struct wire_writer *writer)
+static bool answer_text_put(struct wire_writer *writer)
 {
-    return wire_answer_shaped(
-        writer,
-        &(struct record_answer){.header = {.type = RECORD_DONE,
-                                           .flags = RECORD_SEND | RECORD_SHAPE,
-                                           .status = TRYST_E_MISMATCH}},
-        &shape);
+    return wire_answer(writer,
+                       &(struct record_answer){.header = {.type = RECORD_CANCELED,
+                                                          .status = TRYST_E_MISMATCH}},
+                       "because of");
 }
 
 static bool data_put(struct wire_writer *writer)
@@ -99,7 +111,7 @@ static bool named_put(struct wire_writer *writer)
         &(struct record_data){.header = {.status = TRYST_E_NOMEM},
                               .seq = 1,
                               .name = 2,
-                              .payload_bytes = RECORD_FAILURE_BYTES},
+                              .payload_bytes = sizeof failure},
         &(struct record_name){
             .key_hash = 3, .step_high = 4, .seq_high = 5, .key_bytes = 8},
         "12345678", NULL, &failure);
@@ -129,7 +141,7 @@ static bool offer_put(struct wire_writer *writer)
 static bool want_keyless_put(struct wire_writer *writer)
 {
     return wire_want(writer, &(struct record_want){.id = 1, .slice_bytes = 4096}, "",
-                     NULL);
+                     NULL, NULL);
 }
 
 static bool offer_keyless_put(struct wire_writer *writer)
@@ -137,14 +149,14 @@ static bool offer_keyless_put(struct wire_writer *writer)
     return wire_offer(writer, &(struct record_offer){.step = 1}, "", NULL);
 }
 
-/* Write a failed DATA with the payload of a mismatch, but another status. */
+/* Write a failed DATA with a text of one byte too many. */
 static bool failed_long_put(struct wire_writer *writer)
 {
-    const struct record_failure failure = {.origin_rank = 5};
+    static const uint8_t failure[sizeof(struct record_failure) + RECORD_TEXT_MAX];
     return wire_data(writer,
                      &(struct record_data){.header = {.status = TRYST_E_NOMEM},
                                            .payload_bytes = sizeof failure},
-                     &failure);
+                     failure);
 }
 
 static void hex(const uint8_t *data, size_t bytes, char *text)
@@ -190,12 +202,24 @@ static const struct {
                        "0000000000000000"
                        "0807060504030201"
                        "ffffffff01020300"},
-    {done_shaped_put, "04283000%s"
+    {want_void_put, "010d6000%s"
+                    "0100000000000000"
+                    "0000000000000000"
+                    "0000000000000000"
+                    "0000000000000000"
+                    "0000000000000000"
+                    "0010000000000000"
+                    "ffffffff00000300"
+                    "6162630000000000"
+                    "776879206e6f7400"
+                    "0807060504030201"
+                    "ffffffff01020300"},
+    {answer_text_put, "06043000%s"
                       "0000000000000000"
                       "0000000000000000"
                       "0000000000000000"
-                      "0807060504030201"
-                      "ffffffff01020300"},
+                      "6265636175736520"
+                      "6f66000000000000"},
     {data_put, "0200200000000000"
                "0900000088776655"
                "4433221102000100"
@@ -276,11 +300,13 @@ static bool random_put(struct random *random, struct wire_writer *writer)
     switch (random_range(random, 4)) {
     case 0:
         return wire_answer(
-            writer, &(struct record_answer){
-                        .header = {.type = answers[random_range(random, sizeof answers)],
-                                   .status = TRYST_E_ABORTED},
-                        .id = random_u64(random),
-                        .origin_rank = (int32_t)random_range(random, SIZE + 1) - 1});
+            writer,
+            &(struct record_answer){
+                .header = {.type = answers[random_range(random, sizeof answers)],
+                           .status = TRYST_E_ABORTED},
+                .id = random_u64(random),
+                .origin_rank = (int32_t)random_range(random, SIZE + 1) - 1},
+            random_range(random, 2) ? key : NULL);
     case 1:
         return wire_want(writer,
                          &(struct record_want){.id = 1 + random_u64(random) / 2,
@@ -288,7 +314,7 @@ static bool random_put(struct random *random, struct wire_writer *writer)
                                                .slice_bytes = SLICE_BYTES_MIN,
                                                .key_bytes = key_bytes,
                                                .header = {.flags = flags}},
-                         key, &shape);
+                         key, &shape, NULL);
     case 2:
         return wire_offer(writer,
                           &(struct record_offer){.seq = random_u64(random),
@@ -350,10 +376,12 @@ static void test_wrong(void **state)
         {answer_put, 4, 1, "not a valid status of an operation"},
         {answer_put, 2, 24, "answer: wrong size"},
         {answer_put, 24, SIZE, "answer: origin not a rank of the group"},
-        {answer_put, 1, RECORD_SEND | RECORD_SHAPE, "answer: wrong size"},
-        {done_shaped_put, 1, RECORD_SEND, "answer: wrong size"},
-        {done_shaped_put, 1, RECORD_SHAPE, "answer: unexpected shape"},
-        {done_shaped_put, 0, RECORD_KEPT, "answer: unexpected shape"},
+        {answer_put, 1, RECORD_SEND | RECORD_TEXT, "answer: wrong size"},
+        {answer_text_put, 1, 0, "answer: wrong size"},
+        {answer_text_put, 38, 0, "answer: wrong size"}, /* padding of 8 bytes too many */
+        {answer_text_put, 4, TRYST_OK, "answer: text without an error status"},
+        {want_void_put, 1, RECORD_VOID | RECORD_SHAPE, "WANT: key does not fit"},
+        {want_void_put, 72, 0, "WANT: text does not fit"},
         {want_put, 1, RECORD_SHAPE, "WANT: key does not fit"},
         {want_shaped_put, 1, 0, "WANT: key does not fit"},
         {offer_put, 1, RECORD_SHAPE, "OFFER: key does not fit"},
@@ -365,7 +393,7 @@ static void test_wrong(void **state)
         {offer_put, 2, 16, "OFFER: too short"},
         {offer_keyless_put, 0, RECORD_OFFER, "OFFER: neither key nor want"},
         {answer_put, 25, 0xfe, "answer: origin not a rank of the group"},
-        {failed_long_put, 0, RECORD_DATA, "DATA: failure without a cause"},
+        {failed_long_put, 0, RECORD_DATA, "DATA: text of a failure too long"},
         {data_put, 2, 16, "DATA: too short"},
         {want_put, 49, 8, "WANT: slices too small"},
         {want_put, 52, 9, "WANT: more slices posted than there are"},

@@ -7,8 +7,12 @@
  */
 #include "cause.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "core/memory/alloc.h"
 #include "core/text/status.h"
+#include "core/text/text.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
@@ -46,6 +50,73 @@ void op_cause_set(tryst_op *op, struct cause cause, const char *text)
     op->fail = cause.status;
 }
 
+/* ---- texts ------------------------------------------------------------------------- */
+
+/* True if texts of this status name their ranks, so they can be read at any rank. */
+static bool status_names_ranks(tryst_status status)
+{
+    return status == TRYST_E_MISMATCH || status == TRYST_E_ABORTED ||
+           (status >= TRYST_E_PEER && status < TRYST_E_ABORTED);
+}
+
+const char *op_cause_text(const tryst_op *op, struct cause cause,
+                          char text[static CAUSE_TEXT_BYTES])
+{
+    int32_t rank = op->rdv->group->roster.rank;
+    const char *reason = op_reason(op);
+    text[0] = '\0';
+    if (!reason)
+        return text;
+    if (cause.origin_rank == rank && !status_names_ranks(cause.status))
+        (void)text_append(text, CAUSE_TEXT_BYTES, "rank %" PRId32 ": ", rank);
+    (void)text_append(text, CAUSE_TEXT_BYTES, "%s", reason);
+    return text;
+}
+
+const char *cause_sentence(struct cause cause, struct wire_text told,
+                           char text[static CAUSE_TEXT_BYTES])
+{
+    static const char cancels[] = "rank %" PRId32 " has cancelled its end",
+                      late[] = "the deadline of rank %" PRId32 " has passed",
+                      closes[] = "rank %" PRId32 " has closed the step";
+    const char *format = cause.status == TRYST_E_CANCELED   ? cancels
+                         : cause.status == TRYST_E_DEADLINE ? late
+                         : cause.status == TRYST_E_CLOSED   ? closes
+                                                            : NULL;
+    if (told.data && text_escape(told.data, told.bytes, text, CAUSE_TEXT_BYTES))
+        return text;
+    if (!format)
+        return NULL;
+    (void)snprintf(text, CAUSE_TEXT_BYTES, format, cause.origin_rank);
+    return text;
+}
+
+char *told_keep(struct peer *peer, struct wire_text told)
+{
+    char text[CAUSE_TEXT_BYTES];
+    size_t bytes = told.data ? text_escape(told.data, told.bytes, text, sizeof text) : 0;
+    if (!bytes || peer->in.text_bytes + bytes > PEER_TEXTS_MAX)
+        return NULL;
+    char *kept = mem_strdup(text);
+    peer->in.text_bytes += kept ? (uint32_t)bytes : 0;
+    return kept;
+}
+
+void told_drop(struct peer *peer, char *text)
+{
+    if (text)
+        peer->in.text_bytes -= (uint32_t)strlen(text);
+    mem_free(text);
+}
+
+void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text told)
+{
+    char text[CAUSE_TEXT_BYTES];
+    const char *sentence = op->text ? NULL : cause_sentence(cause, told, text);
+    if (sentence)
+        op->text = mem_strdup(sentence);
+}
+
 /* ---- in records -------------------------------------------------------------------- */
 
 struct cause cause_of_ends(const tryst_op *op, struct cause cause)
@@ -62,7 +133,10 @@ static struct cause cause_read(const struct peer *peer, const tryst_op *op,
                                tryst_status status, int32_t origin_rank,
                                int32_t origin_status)
 {
-    bool known = status_is_outcome((tryst_status)origin_status);
+    /* Users choose the status of an abort. */
+    bool known = status == TRYST_E_ABORTED
+                     ? origin_status >= TRYST_E_INVALID
+                     : status_is_outcome((tryst_status)origin_status);
     struct cause cause = {status, origin_rank >= 0 ? origin_rank : peer->rank,
                           known ? (tryst_status)origin_status : status};
     return op ? cause_of_ends(op, cause) : cause;
@@ -71,12 +145,8 @@ static struct cause cause_read(const struct peer *peer, const tryst_op *op,
 struct cause cause_in_answer(const struct peer *peer, const tryst_op *op,
                              const struct record_answer *answer)
 {
-    tryst_status status = answer->header.status;
-    /* A DONE with TRYST_E_MISMATCH carries the receive's dtype in place of the origin's
-     * status (shape.h). */
-    bool shape = status == TRYST_E_MISMATCH && answer->header.type == RECORD_DONE;
-    return cause_read(peer, op, status, answer->origin_rank,
-                      shape ? (int32_t)status : answer->origin_status);
+    return cause_read(peer, op, answer->header.status, answer->origin_rank,
+                      answer->origin_status);
 }
 
 struct cause cause_in_want(const struct peer *peer, const struct record_want *want)

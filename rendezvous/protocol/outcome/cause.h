@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file cause.h
  *  The cause of a failure as two ranks exchange it: the status with which the other end
- *  ends, the rank where the failure began, and the status reported there. CANCEL,
- *  CANCELED, a failed DONE, a failed DATA and a WANT with RECORD_VOID carry a cause. All
- *  in the progress domain.
+ *  ends, the rank where the failure began, the status reported there, and a text. CANCEL,
+ *  CANCELED, CLOSED, a failed DONE, a failed DATA and a WANT with RECORD_VOID carry a
+ *  cause. All in the progress domain.
+ *
+ *  The text is the origin's: a rank that forwards a failure forwards the text.
  */
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_OUTCOME_CAUSE_H
 #define TRYST_RENDEZVOUS_PROTOCOL_OUTCOME_CAUSE_H
 
 #include "rendezvous/op/op.h"
 #include "rendezvous/protocol/wire/wire.h"
+#include "rendezvous/protocol/wire/wire_decode.h"
 
 struct peer;
 
@@ -38,6 +41,30 @@ struct cause cause_in_answer(const struct peer *peer, const tryst_op *op,
 struct cause cause_in_want(const struct peer *peer, const struct record_want *want);
 struct cause cause_in_data(const tryst_op *op, tryst_status status,
                            const struct record_failure *failure);
+
+/** Bytes of the text of a cause, with its terminator. */
+enum { CAUSE_TEXT_BYTES = RECORD_TEXT_MAX };
+/** Write the text that travels with the failure of `op`, whose cause for the other end is
+ *  `cause`; "": none. Returns `text`. */
+const char *op_cause_text(const tryst_op *op, struct cause cause,
+                          char text[static CAUSE_TEXT_BYTES]);
+/** Write a sentence for a cause that a record of a peer has reported: `told`, the
+ *  record's text, made safe, or else the sentence for status and origin. Returns `text`;
+ *  NULL: the text of the status says all. */
+const char *cause_sentence(struct cause cause, struct wire_text told,
+                           char text[static CAUSE_TEXT_BYTES]);
+/** The most bytes of texts that are kept for one peer until they are needed. */
+enum { PEER_TEXTS_MAX = 64 << 10 };
+/** Keep a text for the peer, made safe. NULL: there is none, no memory, or no room. */
+char *told_keep(struct peer *peer, struct wire_text told);
+/** Free a kept text; NULL is allowed. */
+void told_drop(struct peer *peer, char *text);
+static inline struct wire_text told_of(const char *text)
+{
+    return (struct wire_text){text, text ? strlen(text) : 0};
+}
+/** Give `op` this sentence, unless `op` has a text. */
+void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text told);
 
 /** Write a cause into a record. */
 void cause_put_answer(struct record_answer *answer, struct cause cause);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes of both ends, in texts and in answers; see shape.h. */
+/* Shapes of both ends, in texts; see shape.h. */
 #include "shape.h"
 
 #include <inttypes.h>
@@ -10,7 +10,6 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire/wire_decode.h"
 
 enum { SHAPE_TEXT_BYTES = 96, TEXT_BYTES = 384 };
 
@@ -65,8 +64,11 @@ void op_mismatch_explain(tryst_op *op, struct shape other)
     shape_text(op->rdv, shape_of(op), own);
     shape_text(op->rdv, other, theirs);
     if (op_shape_of(op) && strcmp(own, theirs) == 0) {
-        op->text = mem_strdup("the two ranks cut a flow into different slices: their "
-                              "groups do not run the same plan");
+        (void)snprintf(text, sizeof text,
+                       "ranks %d and %d cut the collective into different slices: their "
+                       "groups do not run the same plan",
+                       op->rdv->group->roster.rank, op->peer->rank);
+        op->text = mem_strdup(text);
         return;
     }
     if (other.flow || op_shape_of(op)) {
@@ -88,20 +90,6 @@ void op_refusal_explain(tryst_op *op, struct shape shape)
     shape_text(op->rdv, shape, what);
     (void)snprintf(text, sizeof text,
                    "the alloc callback of rank %d's receive provided no room for %s",
-                   op->kind == OP_SEND ? op->peer->rank : op->rdv->group->roster.rank,
-                   what);
+                   op->rdv->group->roster.rank, what);
     op->text = mem_strdup(text);
-}
-
-void answer_shape_put(struct record_answer *done, struct shape shape)
-{
-    done->upto = (uint32_t)shape.bytes;
-    done->posted = (uint32_t)(shape.bytes >> 32);
-    done->origin_status = shape.dtype;
-}
-
-struct shape answer_shape(const struct record_answer *done)
-{
-    return (struct shape){(uint64_t)done->posted << 32 | done->upto,
-                          (uint8_t)done->origin_status, wire_shape(&done->header)};
 }

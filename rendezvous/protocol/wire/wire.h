@@ -32,8 +32,8 @@
  *                                 DONE will acknowledge it, not a header.
  *  CANCEL    consumer → producer  Cancel want `id` if possible; `status` is the reason. A
  *                                 record with a status carries its origin too: the rank
- *                                 where the failure began, not always the sender, and the
- *                                 status reported there.
+ *                                 where the failure began, not always the sender, the
+ *                                 status reported there and, in most cases, the text.
  *            producer → consumer  (RECORD_SEND) Drop DATA number `id` if no receive has
  *                                 taken it.
  *  CANCELED  producer → consumer  Want `id` ends with `status` after `upto` slices
@@ -148,18 +148,20 @@ static_assert(sizeof(struct record_header) == 8, "record header");
  *  `status` is the reason; `priority` is then the rank where the failure began (-1:
  *  unknown), and `bytes` the status reported there. */
 #define RECORD_VOID 1u
-/** WANT: dtype and size are unknown; the receive requests an OFFER, or takes DATA. WANT
- *  with RECORD_VOID and a dtype, and a failed DONE with RECORD_SEND: the receive's alloc
- *  callback provided no room. */
+/** WANT: dtype and size are unknown; the receive requests an OFFER, or takes DATA. */
 #define RECORD_ALLOC 2u
-/** WANT: `priority` is valid. */
+/** WANT: `priority` is valid (not with RECORD_VOID). */
 #define RECORD_PRIORITY 4u
+/** WANT with RECORD_VOID, and answers with a status: the text of the failure follows the
+ *  key or the record: up to RECORD_TEXT_MAX bytes, padded with zeros to 8. (A failed DATA
+ *  has its text behind the record_failure.) The receiver makes the text safe. */
+#define RECORD_TEXT     4u
+#define RECORD_TEXT_MAX 512u
 /** DATA: a record_name and the key precede the payload, and declare the key. */
 #define RECORD_NAMED 8u
-/** WANT, OFFER, and DONE of RECORD_SEND with TRYST_E_MISMATCH: the operation moves an
- *  edge of a collective. The edge's flow_shape follows the key; in DONE it follows the
- *  record. (DATA carries the shape with the name.) Two ends with different shapes, or
- *  with a shape at one end only, end with TRYST_E_MISMATCH. */
+/** WANT and OFFER: the operation moves an edge of a collective. The edge's flow_shape is
+ *  the end of the record. (DATA carries the shape with the name.) Two ends with different
+ *  shapes, or with a shape at one end only, end with TRYST_E_MISMATCH. */
 #define RECORD_SHAPE 8u
 /** WANT: the receive is of the background class. */
 #define RECORD_BACKGROUND 16u
@@ -204,15 +206,13 @@ struct record_data {
 };
 static_assert(sizeof(struct record_data) == 24, "data");
 
-/** The payload of a failed DATA: the first RECORD_FAILURE_BYTES; with TRYST_E_MISMATCH
- *  all of it. */
+/** The payload of a failed DATA; the text of the failure follows, without a terminator:
+ *  fewer than RECORD_TEXT_MAX bytes. */
 struct record_failure {
     int32_t origin_rank;   /**< the rank where the failure began; -1: unknown */
     int32_t origin_status; /**< the status reported there */
-    uint64_t bytes;        /**< size of the send's tensor */
 };
-static_assert(sizeof(struct record_failure) == 16, "failure");
-#define RECORD_FAILURE_BYTES 8u
+static_assert(sizeof(struct record_failure) == 8, "failure");
 
 /** record_name.flags: the key is an edge of a collective; a flow_shape follows the
  *  key. */
@@ -254,8 +254,7 @@ static_assert(sizeof(struct record_offer) == 56, "offer");
 /** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. With a status:
  *  `origin_rank` is the rank where the failure began (-1: unknown), and `origin_status`
  *  the status reported there; a value with which no operation can end means the record's
- *  own status. In a DONE of RECORD_SEND with TRYST_E_MISMATCH, `upto` and `posted` are
- *  the low and the high half of the receive's bytes, and `origin_status` is its dtype. */
+ *  own status (with TRYST_E_ABORTED any error counts: users choose it). */
 struct record_answer {
     struct record_header header;
     uint64_t id;

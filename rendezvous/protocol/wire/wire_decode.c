@@ -14,14 +14,26 @@ static size_t shape_bytes(const struct record_header *header)
     return header->flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
 }
 
+/* True if the `bytes` that a record has for its text are a text with its padding, or
+ * there are none where the flags report no text. */
+static bool text_fits(struct wire_text text, size_t bytes)
+{
+    return bytes <= RECORD_TEXT_MAX && (text.data != NULL) == (bytes != 0) &&
+           wire_padded(text.bytes) == bytes;
+}
+
 const char *wire_want_check(const struct record_want *want)
 {
     size_t bytes = want->header.bytes;
     if (bytes < sizeof *want)
         return "WANT: too short";
-    size_t rest = wire_padded(want->key_bytes) + shape_bytes(&want->header);
-    if (bytes != sizeof *want + rest || !want->key_bytes)
+    size_t rest =
+        sizeof *want + wire_padded(want->key_bytes) + shape_bytes(&want->header);
+    bool has_text = wire_want_has_text(&want->header);
+    if (bytes < rest || (bytes > rest && !has_text) || !want->key_bytes)
         return "WANT: key does not fit";
+    if (!text_fits(wire_want_text(want), bytes - rest))
+        return "WANT: text does not fit";
     if (!want->id)
         return "WANT: no id";
     if (want->slice_bytes < SLICE_BYTES_MIN)
@@ -57,11 +69,12 @@ const char *wire_answer_check(const struct record_answer *answer, int size)
     uint8_t type = answer->header.type;
     bool fails =
         type == RECORD_CANCEL || type == RECORD_CANCELED || type == RECORD_CLOSED;
-    bool shaped = answer->header.flags & RECORD_SHAPE;
-    if (shaped && (type != RECORD_DONE || !(answer->header.flags & RECORD_SEND)))
-        return "answer: unexpected shape";
-    if (answer->header.bytes != sizeof *answer + shape_bytes(&answer->header))
+    size_t bytes = answer->header.bytes;
+    if (bytes < sizeof *answer ||
+        !text_fits(wire_answer_text(answer), bytes - sizeof *answer))
         return "answer: wrong size";
+    if (bytes > sizeof *answer && answer->header.status == TRYST_OK)
+        return "answer: text without an error status";
     if (fails && answer->header.status == TRYST_OK)
         return "answer: failure without an error status";
     if (!origin_is_valid(answer->origin_rank, size))
@@ -72,13 +85,14 @@ const char *wire_answer_check(const struct record_answer *answer, int size)
 static const char *data_failure_check(const struct record_data *data, int size)
 {
     const char *wrong = wire_data_check(data);
-    size_t bytes = data->header.status == TRYST_E_MISMATCH ? sizeof(struct record_failure)
-                                                           : RECORD_FAILURE_BYTES;
+    const struct record_failure *failure;
     if (wrong)
         return wrong;
-    if (data->payload_bytes != bytes)
+    if (data->payload_bytes < sizeof *failure)
         return "DATA: failure without a cause";
-    const struct record_failure *failure = (const void *)wire_data_payload(data);
+    if (data->payload_bytes >= sizeof *failure + RECORD_TEXT_MAX)
+        return "DATA: text of a failure too long";
+    failure = (const void *)wire_data_payload(data);
     return origin_is_valid(failure->origin_rank, size)
                ? NULL
                : "DATA: origin not a rank of the group";

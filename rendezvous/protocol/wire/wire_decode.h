@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "wire.h"
 
@@ -22,8 +23,45 @@ const char *wire_answer_check(const struct record_answer *answer, int size);
 /** Check the status of a failed record, and the cause in a DATA or a WANT (that of an
  *  answer: wire_answer_check). Return NULL, or a description of the violation. */
 const char *wire_failure_check(const struct record_header *record, int size);
-/** Return the shape behind the key of a WANT or an OFFER, or behind an answer; NULL:
- *  none. */
+/** True if a WANT has a text: without RECORD_VOID the flag means RECORD_PRIORITY. */
+static inline bool wire_want_has_text(const struct record_header *header)
+{
+    return header->flags & RECORD_VOID && header->flags & RECORD_TEXT;
+}
+
+/** The text of a failure in a record: any bytes, not terminated; NULL: none. */
+struct wire_text {
+    const char *data;
+    size_t bytes;
+};
+
+/** Return the text of an answer, of a WANT with RECORD_VOID, or of a failed DATA whose
+ *  payload is `failure` with `bytes` bytes. */
+static inline struct wire_text wire_answer_text(const struct record_answer *answer)
+{
+    const char *text = (const char *)(answer + 1);
+    if (!(answer->header.flags & RECORD_TEXT))
+        return (struct wire_text){NULL, 0};
+    return (struct wire_text){text, strnlen(text, answer->header.bytes - sizeof *answer)};
+}
+static inline struct wire_text wire_want_text(const struct record_want *want)
+{
+    const char *text = (const char *)(want + 1) + wire_padded(want->key_bytes);
+    size_t shape = want->header.flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
+    const char *end = (const char *)want + want->header.bytes - shape;
+    if (!wire_want_has_text(&want->header))
+        return (struct wire_text){NULL, 0};
+    return (struct wire_text){text, strnlen(text, (size_t)(end - text))};
+}
+static inline struct wire_text wire_failure_text(const struct record_failure *failure,
+                                                 size_t bytes)
+{
+    const char *text = (const char *)(failure + 1);
+    return (struct wire_text){bytes > sizeof *failure ? text : NULL,
+                              bytes - sizeof *failure};
+}
+
+/** Return the shape at the end of a WANT or an OFFER; NULL: none. */
 static inline const struct flow_shape *wire_shape(const struct record_header *header)
 {
     const uint8_t *end = (const uint8_t *)header + header->bytes;

@@ -11,34 +11,45 @@ static size_t shape_bytes(const struct record_header *header)
     return header->flags & RECORD_SHAPE ? sizeof(struct flow_shape) : 0;
 }
 
-bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
-                        const struct flow_shape *shape)
+/* Return the bytes of a text that go into a record. NULL or "": none. */
+static size_t text_bytes(const char *text)
 {
-    size_t bytes = sizeof *answer + shape_bytes(&answer->header);
+    return text ? strnlen(text, RECORD_TEXT_MAX - 1) : 0;
+}
+
+bool wire_answer(struct wire_writer *writer, const struct record_answer *answer,
+                 const char *text)
+{
+    size_t text_length = text_bytes(text);
+    size_t bytes = sizeof *answer + wire_padded(text_length);
     struct record_answer *record = wire_reserve(writer, bytes);
     if (!record)
         return false;
-    record->header = wire_header(answer->header.type, &answer->header, 0, bytes);
+    record->header = wire_header(answer->header.type, &answer->header,
+                                 text_length ? RECORD_TEXT : 0, bytes);
     record->id = answer->id;
     record->upto = answer->upto;
     record->posted = answer->posted;
     record->origin_rank = answer->origin_rank;
     record->origin_status = answer->origin_status;
-    (void)wire_put_padded((uint8_t *)(record + 1), shape, shape_bytes(&answer->header));
+    (void)wire_put_padded((uint8_t *)(record + 1), text, text_length);
     return true;
 }
 
 bool wire_want(struct wire_writer *writer, const struct record_want *want,
-               const char *key, const struct flow_shape *shape)
+               const char *key, const struct flow_shape *shape, const char *text)
 {
-    size_t shaped = shape_bytes(&want->header);
-    size_t bytes = sizeof *want + wire_padded(want->key_bytes) + shaped;
+    size_t shaped = shape_bytes(&want->header), text_length = text_bytes(text);
+    size_t bytes =
+        sizeof *want + wire_padded(want->key_bytes) + wire_padded(text_length) + shaped;
     struct record_want *record = wire_reserve(writer, bytes);
     if (!record)
         return false;
     *record = *want;
-    record->header = wire_header(RECORD_WANT, &want->header, 0, bytes);
+    record->header =
+        wire_header(RECORD_WANT, &want->header, text_length ? RECORD_TEXT : 0, bytes);
     uint8_t *at = wire_put_padded((uint8_t *)(record + 1), key, want->key_bytes);
+    at = wire_put_padded(at, text, text_length);
     (void)wire_put_padded(at, shape, shaped);
     return true;
 }

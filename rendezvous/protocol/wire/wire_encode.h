@@ -68,16 +68,11 @@ static inline struct record_header wire_header(uint8_t type,
 /** Write one whole record. False: nothing was written for lack of room. The encoder uses
  *  the status and the flags of `header` (of an answer its type too) and computes the
  *  other fields of the header. `key`: key_bytes of the record are copied. `shape`: read
- *  if the flags have RECORD_SHAPE. */
-bool wire_answer_shaped(struct wire_writer *writer, const struct record_answer *answer,
-                        const struct flow_shape *shape);
-static inline bool wire_answer(struct wire_writer *writer,
-                               const struct record_answer *answer)
-{
-    return wire_answer_shaped(writer, answer, NULL);
-}
+ *  if the flags have RECORD_SHAPE. `text`: the text of a failure, or NULL. */
+bool wire_answer(struct wire_writer *writer, const struct record_answer *answer,
+                 const char *text);
 bool wire_want(struct wire_writer *writer, const struct record_want *want,
-               const char *key, const struct flow_shape *shape);
+               const char *key, const struct flow_shape *shape, const char *text);
 bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
                 const char *key, const struct flow_shape *shape);
 /** Write a DATA that declares its key. `shape`: NULL unless name->flags have NAME_SHAPE.
