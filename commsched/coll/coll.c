@@ -41,11 +41,12 @@ static const struct cause *lost_cause_find(const struct coll_run *run)
     return NULL;
 }
 
-/* Note the cause of a rank's death. Later collectives with this rank fail with the
+/* Note the cause if a rank has died or left. Later collectives with this rank fail with the
  * cause, since they would wait for the rank. */
 static void lost_rank_add(struct colls *colls, struct cause cause)
 {
-    if (cause.status != TRYST_E_PEER || cause.origin_rank < 0)
+    bool gone = cause.status == TRYST_E_PEER || cause.status == TRYST_E_LEFT;
+    if (!gone || cause.origin_rank < 0)
         return;
     for (int32_t i = 0; i < colls->lost_count; i++)
         if (colls->lost[i].origin_rank == cause.origin_rank)
@@ -142,8 +143,9 @@ static void run_fail_if_lost(struct coll_run *run)
     const struct cause *cause = lost_cause_find(run);
     if (!cause)
         return;
-    snprintf(text, sizeof text, "rank %" PRId32 " was lost in an earlier collective",
-             cause->origin_rank);
+    snprintf(text, sizeof text, "rank %" PRId32 " %s", cause->origin_rank,
+             cause->status == TRYST_E_LEFT ? "has left the group"
+                                           : "was lost in an earlier collective");
     run_fail(run, *cause, text);
 }
 

@@ -36,8 +36,8 @@
  *    ranks with that cause. The cause travels along the tree, so ranks behind a rank that
  *    has not submitted the collective end when that rank submits it or closes the step
  *    (TRYST_E_CLOSED), or by deadlines of their own. A rank that dies ends it with
- *    TRYST_E_PEER; tryst_error.origin_rank names the rank that died, and later
- *    collectives of the group end at once with the same cause. Where a deadline passed,
+ *    TRYST_E_PEER, one that leaves the group with TRYST_E_LEFT; tryst_error.origin_rank
+ *    names the rank, and later collectives of the group end at once with the same cause. Where a deadline passed,
  *    and on each rank that this failure reaches, the text names a neighbour in the plan's
  *    trees that has sent nothing, if there is one; so a rank that never joined is named
  *    by its neighbours. After a failure the contents of `out` are undefined. All-to-all,
@@ -76,7 +76,8 @@ TRYST_BEGIN_DECLS
  *  The operation ends with
  *           TRYST_OK             `out` holds the result, and is the caller's again
  *           TRYST_E_MISMATCH     ranks differ; the text has the values of two neighbours
- *           TRYST_E_PEER         a rank died: tryst_error.origin_rank
+ *           TRYST_E_PEER, TRYST_E_LEFT
+ *                                a rank died or left: tryst_error.origin_rank
  *           TRYST_E_UNREACHABLE, TRYST_E_HANDSHAKE, TRYST_E_PROTOCOL
  *                                no connection between two neighbours:
  *                                tryst_error.origin_rank

@@ -462,8 +462,9 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *    TRYST_E_ABORTED, on every rank.
  *  - A dead tensor ends both with TRYST_E_DEAD; a size or dtype that differs ends both
  *    with TRYST_E_MISMATCH.
- *  - Operations with a rank that died end with TRYST_E_PEER. A rank that computes, is
- *    stopped or sits in a debugger is alive, and its peers wait.
+ *  - Operations with a rank that died end with TRYST_E_PEER, and with a rank that has
+ *    closed its group or its context, with TRYST_E_LEFT. A rank that computes, is stopped
+ *    or sits in a debugger is alive, and its peers wait.
  *  - An operation ends with TRYST_OK or with one of the errors of tryst/status.h, but
  *    never with TRYST_E_TIMEOUT or TRYST_E_FORKED: with these a call reports that the
  *    operation is not complete.
@@ -475,9 +476,9 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *      _HANDSHAKE                               the other rank died or was given up
  *      TRYST_E_NOMEM                            out of memory at one of the two ranks
  *      TRYST_E_SYSTEM, _MODULE, _UNSUPPORTED    a device, its driver or its module failed
+ *      TRYST_E_LEFT                             the other rank has left the group
  *      TRYST_E_CONTEXT                          the group was closed at this rank; the
- *                                               other end reports TRYST_E_CANCELED, with
- *                                               TRYST_E_CONTEXT as the origin's status
+ *                                               other end reports TRYST_E_LEFT
  *      any error but TRYST_E_TIMEOUT, _FORKED,
  *      _DEADLINE and _CONTEXT                   the receive's alloc callback returned it
  *      TRYST_E_INVALID                          the callback returned any other status,

@@ -287,10 +287,10 @@ __attribute__((cold)) tryst_status op_refuse_failed(const tryst_op *op,
                                                     tryst_status status);
 /** Return the status with which the other end ends where this end fails with `status`.
  *  The close of a group concerns this rank alone: the peers' groups stay open, and their
- *  operations are cancelled. */
+ *  operations end because this rank has left. */
 static inline tryst_status op_peer_status(tryst_status status)
 {
-    return status == TRYST_E_CONTEXT ? TRYST_E_CANCELED : status;
+    return status == TRYST_E_CONTEXT ? TRYST_E_LEFT : status;
 }
 /** Run the callbacks of all reported operations and make their outcomes visible. Returns
  *  their number. */

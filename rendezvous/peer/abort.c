@@ -105,7 +105,9 @@ struct cause step_refuses(const struct rendezvous *rdv, const struct scope *scop
         return (struct cause){TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
     if (note)
         return (struct cause){TRYST_E_ABORTED, note->rank, note->status};
-    tryst_status status = closed ? TRYST_E_CLOSED : TRYST_OK;
+    tryst_status status = !closed        ? TRYST_OK
+                          : rdv->leaving ? TRYST_E_LEFT
+                                         : TRYST_E_CLOSED;
     return (struct cause){status, rank, status};
 }
 
@@ -124,6 +126,8 @@ const char *step_refusal_text(struct rendezvous *rdv, uint64_t step, tryst_statu
     if (status == TRYST_E_ABORTED)
         (void)snprintf(text, ABORT_TEXT_BYTES, "%s",
                        scope ? scope->abort_text : note->text);
+    else if (status == TRYST_E_LEFT)
+        (void)snprintf(text, ABORT_TEXT_BYTES, "rank %d has left the group", rank);
     else if (scope_was_skipped(&rdv->scopes, step))
         (void)snprintf(text, ABORT_TEXT_BYTES, skips, rank, rdv->scopes.end - 1, step);
     else

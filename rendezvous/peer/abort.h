@@ -27,7 +27,8 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
 /** Read a LINK_ABORT message. */
 void abort_read(struct peer *peer, const void *data, size_t bytes);
 /** Return the cause that refuses a record of a step: TRYST_E_ABORTED, also when the abort
- *  was followed by the close (as far back as ABORT_NOTES reach), else TRYST_E_CLOSED.
+ *  was followed by the close (as far back as ABORT_NOTES reach), else TRYST_E_CLOSED, or
+ *  TRYST_E_LEFT while this rank leaves its group.
  *  Status TRYST_OK: the step is open, or not open here yet; the origin is then this rank.
  *  `scope` is scope_find's result. */
 struct cause step_refuses(const struct rendezvous *rdv, const struct scope *scope,

@@ -114,7 +114,7 @@ void peer_link_gone(struct peer *peer, const char *text)
     if (peer_has_left(peer) || peer->rdv->leaving) {
         /* not `left`, which would be forwarded to other ranks */
         peer->liveness.end_expected = true;
-        peer_give_up(peer, TRYST_E_PEER, "has left the group");
+        peer_give_up(peer, TRYST_E_LEFT, "has left the group");
         return;
     }
     snprintf(reason, sizeof reason, "died: %.120s", text);
@@ -264,7 +264,7 @@ static void suspicion_holds(struct peer *peer)
         break;
     case SUSPICION_UNREACHED: peer_ep_unreached(peer); break;
     case SUSPICION_LOST:
-        peer_give_up(peer, TRYST_E_PEER,
+        peer_give_up(peer, peer->left ? TRYST_E_LEFT : TRYST_E_PEER,
                      peer->left ? "has left the group" : peer->endpoint.mechanism);
         break;
     case SUSPICION_DIED: peer_link_gone(peer, "its process has ended"); break;
@@ -323,7 +323,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     bool late = connect_time_count(peer, passed_ns);
     if (has_ended(peer)) {
         peer_heartbeat_answer(peer);
-        peer_give_up(peer, TRYST_E_PEER, "has left the group");
+        peer_give_up(peer, TRYST_E_LEFT, "has left the group");
         return;
     }
     if (suspicion_tick(peer, now_ns, late))

@@ -122,6 +122,8 @@ void producer_step_closed(struct peer *peer, const struct record_answer *closed)
         return;
     if (closed->header.status == TRYST_E_ABORTED)
         cause = cause_in_answer(peer, NULL, closed);
+    else if (closed->header.status == TRYST_E_LEFT)
+        cause.status = cause.origin_status = TRYST_E_LEFT;
     rank_set_remove(&scope->awaited, peer->rank);
     sends_fail(peer, scope, cause, cause_sentence(cause, wire_answer_text(closed), text));
 }

@@ -449,11 +449,12 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
                                rdv->group->roster.rank, peer->rank};
     peer->in.wants_got++;
     peer_flush_later(peer); /* sends wants_taken once half of the quota is due */
-    if (status == TRYST_E_CLOSED && scope && want_closing(peer, scope, rec, &named))
+    bool closed = status == TRYST_E_CLOSED || status == TRYST_E_LEFT;
+    if (closed && scope && want_closing(peer, scope, rec, &named))
         return;
     if (status != TRYST_OK) {
-        want_refuse(peer, rec, status == TRYST_E_CLOSED ? RECORD_CLOSED : RECORD_CANCELED,
-                    status, refusal.origin_rank);
+        want_refuse(peer, rec, closed ? RECORD_CLOSED : RECORD_CANCELED, status,
+                    refusal.origin_rank);
         return;
     }
     bool room = want_has_room(peer, scope);

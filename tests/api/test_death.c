@@ -154,8 +154,8 @@ static void leaver_main(struct harness_rank *rank)
         harness_sleep_ms(1); /* rank 1 makes no call until rank 2 has left */
     for (int i = 0; i < 2; i++) {
         tryst_op *op = harness_recv(rank, step, VICTIM, "never", data, sizeof data);
-        CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_PEER);
-        CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_PEER);
+        CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_LEFT);
+        CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_LEFT);
         if (!strstr(error.text, "rank 2 has left"))
             harness_fail(__FILE__, __LINE__, "the text does not report the leave: %s",
                          error.text);

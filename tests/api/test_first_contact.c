@@ -91,8 +91,8 @@ static void left_main(struct harness_rank *rank)
             if (peer == rank->rank)
                 continue;
             tryst_op *op = harness_send(rank, step, peer, "late", data, BYTES);
-            CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_PEER);
-            CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_PEER);
+            CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_LEFT);
+            CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_LEFT);
             if (!strstr(error.text, "has left the group"))
                 harness_fail(__FILE__, __LINE__, "the text does not report the leave: %s",
                              error.text);

@@ -46,6 +46,7 @@ static void some_values_are_pinned(void **state)
     assert_int_equal(TRYST_AGAIN, 2);
     assert_int_equal(TRYST_E_INVALID, 100);
     assert_int_equal(TRYST_E_PEER, 200);
+    assert_int_equal(TRYST_E_LEFT, 205);
     assert_int_equal(TRYST_E_ABORTED, 300);
     assert_int_equal(TRYST_E_FORKED, 400);
 }

@@ -30,7 +30,8 @@ static void expect_peer_error(tryst_op *recv, const char *text, uint64_t given_u
 {
     tryst_error error = {.struct_size = sizeof error};
     world_settle(&world);
-    assert_int_equal(tryst_op_error(recv, &error), TRYST_E_PEER);
+    bool left = strcmp(text, "has left the group") == 0;
+    assert_int_equal(tryst_op_error(recv, &error), left ? TRYST_E_LEFT : TRYST_E_PEER);
     if (!strstr(error.text, text))
         fail_msg("'%s' instead of '%s'", error.text, text);
     assert_int_equal(world.sides[0].rdv->counters.peers_given_up, given_up);
@@ -58,6 +59,40 @@ static void test_leave_comes(void **state)
     assert_int_equal(rendezvous_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
     assert_int_equal(info.alive, 0);
     assert_true(info.transport[0] && info.mechanism[0]);
+    end(1);
+}
+
+/* One status, whether the answer to a record comes before LEAVE or after: of a receive
+ * whose WANT is parked, of one that both ends have posted, and of a later one. */
+static void test_answers_come(void **state)
+{
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    world.sides[1].hold_dispatch = true;
+    tryst_op *recvs[3],
+        *send = world_send(&world, 1, steps[1], world_key(&world, 1, 0, "met"), out,
+                           sizeof out, NULL);
+    static const char *const edges[] = {"parked", "met", "later"};
+    for (int i = 0; i < 2; i++)
+        recvs[i] = world_recv(&world, 0, steps[0], world_key(&world, 1, 0, edges[i]), in,
+                              sizeof in, NULL);
+    world_settle(&world);
+    rendezvous_group_leave(world.sides[1].rdv);
+    world_settle(&world);
+    recvs[2] = world_recv(&world, 0, steps[0], world_key(&world, 1, 0, edges[2]), in,
+                          sizeof in, NULL);
+    world_settle(&world);
+    for (int i = 0; i < 3; i++)
+        expect_peer_error(recvs[i], "has left the group", 0);
+    world_done(send, TRYST_E_CONTEXT);
+    rendezvous_group_leave_send(world.sides[1].rdv);
+    world.sides[1].hold_dispatch = false;
+    world_advance(&world, NS_PER_S);
+    expect_peer_error(world_recv(&world, 0, steps[0], world_key(&world, 1, 0, "last"), in,
+                                 sizeof in, NULL),
+                      "has left the group", 0);
     end(1);
 }
 
@@ -144,9 +179,9 @@ static void test_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leave_comes), cmocka_unit_test(test_nothing_comes),
-        cmocka_unit_test(test_death_comes), cmocka_unit_test(test_message_fails),
-        cmocka_unit_test(test_meanwhile),
+        cmocka_unit_test(test_leave_comes),   cmocka_unit_test(test_answers_come),
+        cmocka_unit_test(test_nothing_comes), cmocka_unit_test(test_death_comes),
+        cmocka_unit_test(test_message_fails), cmocka_unit_test(test_meanwhile),
     };
     return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
 }

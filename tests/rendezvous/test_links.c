@@ -55,7 +55,8 @@ static void check_status(tryst_op *op, tryst_status status, int rank, const char
 
 static void check_failed(tryst_op *op, int rank, const char *text)
 {
-    check_status(op, TRYST_E_PEER, rank, text);
+    bool left = strstr(text, "has left") != NULL;
+    check_status(op, left ? TRYST_E_LEFT : TRYST_E_PEER, rank, text);
 }
 
 /* Rank 1 has left: before rank 0 has read its link; while rank 0 was connecting too; or

@@ -337,8 +337,7 @@ static bool end_is_left(const struct ends *ends, int side, bool left_here,
 {
     tryst_status status = ends->status[side];
     return left_here ||
-           (left_there && (status == TRYST_E_PEER || status == TRYST_E_CLOSED ||
-                           status == TRYST_E_CANCELED));
+           (left_there && (status == TRYST_E_LEFT || status == TRYST_E_CLOSED));
 }
 
 static void ends_judge(const struct sim *sim, int which, const struct ends *ends,

@@ -65,8 +65,8 @@ const char *op_cause_text(const tryst_op *op, struct cause cause,
     int32_t rank = op->rdv->group->roster.rank;
     const char *reason = op_reason(op);
     text[0] = '\0';
-    if (!reason)
-        return text;
+    if (!reason || cause.origin_status == TRYST_E_CONTEXT)
+        return text; /* this rank's text speaks of its own close */
     if (cause.origin_rank == rank && !status_names_ranks(cause.status))
         (void)text_append(text, CAUSE_TEXT_BYTES, "rank %" PRId32 ": ", rank);
     (void)text_append(text, CAUSE_TEXT_BYTES, "%s", reason);
@@ -78,10 +78,12 @@ const char *cause_sentence(struct cause cause, struct wire_text told,
 {
     static const char cancels[] = "rank %" PRId32 " has cancelled its end",
                       late[] = "the deadline of rank %" PRId32 " has passed",
-                      closes[] = "rank %" PRId32 " has closed the step";
+                      closes[] = "rank %" PRId32 " has closed the step",
+                      leaves[] = "rank %" PRId32 " has left the group";
     const char *format = cause.status == TRYST_E_CANCELED   ? cancels
                          : cause.status == TRYST_E_DEADLINE ? late
                          : cause.status == TRYST_E_CLOSED   ? closes
+                         : cause.status == TRYST_E_LEFT     ? leaves
                                                             : NULL;
     if (told.data && text_escape(told.data, told.bytes, text, CAUSE_TEXT_BYTES))
         return text;

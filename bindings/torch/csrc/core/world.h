@@ -41,10 +41,11 @@ class JobEnded : public Refusal
     using Refusal::Refusal;
 };
 
-/** True for the statuses of a lost rank, 200 to 299 (tryst/status.h). */
+/** True for the statuses of a lost rank, 200 to 299 (tryst/status.h). A rank that has
+ *  left in good order is not lost. */
 inline bool is_loss(tryst_status status)
 {
-    return status >= 200 && status < 300;
+    return status >= 200 && status < 300 && status != TRYST_E_LEFT;
 }
 
 /** Throw a Refusal "cannot <what>: <the library's reason>", a JobEnded where this is the
