@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <c10/util/Exception.h>
 #include <cstring>
-#include <thread>
 
 namespace tryst_torch
 {
@@ -190,22 +189,6 @@ void OpenWorks::rank_lost(tryst_status status, const std::string &reason)
         if (std::shared_ptr<View> ranks = view.lock())
             ranks->abort_job(status, reason);
     });
-}
-
-/* A message of a step that another rank has aborted may end before the abort is here. */
-std::string OpenWorks::abort_reason_wait()
-{
-    for (int turn = 0; turn < 100; turn++) {
-        std::shared_ptr<View> ranks = view_.lock();
-        if (!ranks)
-            break;
-        std::string reason = ranks->abort_reason();
-        if (!reason.empty())
-            return reason;
-        ranks.reset();
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return "the reason has not arrived";
 }
 
 /* Keys of joined works; those of others, which the log numbers, stay far below. */
@@ -407,8 +390,6 @@ void Work::failed()
         open_->failure_set(operation_.status());
     if (is_timeout())
         error_ = error(dump_at_timeout(call_.what + ": " + operation_.reason()));
-    else if (operation_.reason() == tryst_status_str(TRYST_E_ABORTED))
-        error_ = error("; " + open_->abort_reason_wait());
     OpenWorks::abort_hooks_start(open_);
 }
 

@@ -47,9 +47,6 @@ class OpenWorks
     OpenWorks(std::weak_ptr<View> view, std::shared_ptr<const GroupName> group);
     void add(Work *work);
     void remove(Work *work);
-    /** Return why the step was aborted, in the library's words. Blocks until the abort is
-     *  known here, at most 1 s. */
-    std::string abort_reason_wait();
     /** Return the collectives that are not finished yet. */
     std::vector<c10::intrusive_ptr<c10d::Work>> collectives();
     void cancel();
