@@ -71,7 +71,7 @@ struct scope {
 };
 
 /** The ids of the newest steps that were opened here are kept: as far back, a record of a
- *  skipped step is told from one of a closed step. */
+ *  skipped step differs from one of a closed step. */
 enum { STEPS_OPENED_KEPT = 64 };
 
 /** Steps by id. */

@@ -114,9 +114,9 @@ static void root_clock_update(struct peer *peer, const struct link_clock *read)
     /* relaxed: this thread is the only writer; other threads use each value by itself. */
     uint64_t known = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
     bool below = peer->rank < rdv->group->roster.rank;
-    bool told = read->root_error_ns <= (uint64_t)OFFSET_MAX &&
+    bool peer_text = read->root_error_ns <= (uint64_t)OFFSET_MAX &&
                 read->root_ns >= -OFFSET_MAX && read->root_ns <= OFFSET_MAX;
-    if (!below || !told || (error > known && rdv->root_rank != peer->rank))
+    if (!below || !peer_text || (error > known && rdv->root_rank != peer->rank))
         return;
     rdv->root_rank = peer->rank;
     atomic_store_explicit(&rdv->root_ns, read->root_ns + offset, memory_order_relaxed);

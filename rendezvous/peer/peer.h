@@ -218,7 +218,7 @@ struct peer_in {
     struct list_node unannounced_node;
     /* The peer's WANTs: */
     uint32_t wants_got, wants_unanswered, wants_acked;
-    uint32_t text_bytes;     /**< bytes of kept texts of failures (told_keep) */
+    uint32_t text_bytes;     /**< bytes of kept texts of failures (peer_text_keep) */
     struct hash_table wants; /**< by the peer's ids (want.h) */
     struct list wants_list;
     uint32_t parked_count;

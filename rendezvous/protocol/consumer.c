@@ -370,7 +370,7 @@ static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status 
         data_explain(op, arrived, status);
     } else {
         cause = cause_in_data(op, status, arrived->payload);
-        op_cause_explain(op, cause, arrived->told);
+        op_cause_explain(op, cause, arrived->peer_text);
     }
     if (op->run) {
         /* Slices were posted for an answer that came as a status: withdraw them first. */
@@ -544,14 +544,14 @@ static void recv_deferred(tryst_op *op)
 
 /* End a receive: its WANT was not met. The text of an earlier failure is dropped if the
  * producer failed for another reason. */
-static void recv_answered(tryst_op *op, struct cause cause, struct wire_text told,
+static void recv_answered(tryst_op *op, struct cause cause, struct wire_text peer_text,
                           uint32_t upto)
 {
     if (op->fail != TRYST_OK && op->fail != TRYST_E_CONTEXT && op->fail != cause.status) {
         mem_free(op->text);
         op->text = NULL;
     }
-    op_cause_explain(op, cause, told);
+    op_cause_explain(op, cause, peer_text);
     recv_ending(op, cause, upto, 0);
 }
 

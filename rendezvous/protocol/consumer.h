@@ -25,7 +25,7 @@ struct arrived {
     int32_t status;      /**< the status of a failed send, else TRYST_OK */
     uint32_t bytes;
     uint8_t dtype;
-    struct wire_text told; /**< with `status`: the text of the failure */
+    struct wire_text peer_text; /**< with `status`: the text of the failure */
     /** The shape of a collective's edge; NULL: an ordinary send. */
     const struct flow_shape *shape;
 };

@@ -51,7 +51,7 @@ void unexpected_free(struct unexpected *unexpected)
     unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
     list_remove(&unexpected->queued.node);
     list_remove(&unexpected->peer_node);
-    told_drop(unexpected->peer, unexpected->text);
+    peer_text_drop(unexpected->peer, unexpected->text);
     pool_put(unexpected_pool(unexpected->peer->rdv, unexpected->bytes), unexpected);
 }
 
@@ -88,7 +88,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     if (arrived->shape)
         unexpected->shape = *arrived->shape;
     if (arrived->status != TRYST_OK)
-        unexpected->text = told_keep(peer, arrived->told);
+        unexpected->text = peer_text_keep(peer, arrived->peer_text);
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
     peer->in.unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
@@ -192,7 +192,7 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
     struct cause cause = cause_own(peer->rdv, TRYST_E_NOMEM);
     arrived->status = cause.status;
     arrived->bytes = 0;
-    arrived->told = (struct wire_text){NULL, 0};
+    arrived->peer_text = (struct wire_text){NULL, 0};
     cause_put_data(&incoming->failure, cause);
     arrived->payload = &incoming->failure;
     return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
@@ -270,7 +270,7 @@ void eager_data(struct peer *peer, const struct record_data *data,
     arrived->dtype = data->dtype;
     arrived->shape = name->shaped ? &name->shape : NULL;
     if (__builtin_expect(arrived->status != TRYST_OK, 0)) {
-        arrived->told = wire_failure_text(payload, arrived->bytes);
+        arrived->peer_text = wire_failure_text(payload, arrived->bytes);
         arrived->bytes = sizeof(struct record_failure);
     }
     uint64_t seq = name->seq_base + data->seq;
@@ -299,7 +299,7 @@ void eager_deliver(tryst_op *op, struct unexpected *unexpected)
                               .status = unexpected->status,
                               .bytes = unexpected->bytes,
                               .dtype = unexpected->dtype,
-                              .told = told_of(unexpected->text),
+                              .peer_text = peer_text_of(unexpected->text),
                               .shape = unexpected->shaped ? &unexpected->shape : NULL,
                               .payload = unexpected->payload};
     consumer_deliver(op, &arrived);
@@ -316,8 +316,8 @@ void eager_cancel(struct peer *peer, const struct record_answer *cancel)
         unexpected->status = cancel->header.status;
         struct record_failure *failure = (void *)unexpected->payload;
         cause_put_data(failure, cause_in_answer(peer, NULL, cancel));
-        told_drop(peer, unexpected->text);
-        unexpected->text = told_keep(peer, wire_answer_text(cancel));
+        peer_text_drop(peer, unexpected->text);
+        unexpected->text = peer_text_keep(peer, wire_answer_text(cancel));
         peer_answer(peer, &(struct answer){.id = cancel->id,
                                            .status = TRYST_E_CANCELED,
                                            .origin_rank = peer->rdv->group->roster.rank,

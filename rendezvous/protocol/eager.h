@@ -23,7 +23,7 @@ struct unexpected {
     int32_t status;          /**< the status of a failed send, else TRYST_OK */
     uint32_t bytes;          /**< size of the tensor */
     struct flow_shape shape; /**< the shape of a collective's edge */
-    char *text;              /**< with `status`: its text (told_keep); NULL: none */
+    char *text;              /**< with `status`: its text (peer_text_keep); NULL: none */
     /** The tensor's bytes or a record_failure, with room for either. */
     _Alignas(8) uint8_t payload[];
 };

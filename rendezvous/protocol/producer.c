@@ -112,7 +112,7 @@ static struct shape want_shape(const struct want *want)
 static void match_void(struct want *want, tryst_op *op)
 {
     struct cause cause = cause_of_ends(op, want->cause);
-    op_cause_explain(op, cause, told_of(want->text));
+    op_cause_explain(op, cause, peer_text_of(want->text));
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, NULL);
     want_unpark(want);
     want_maybe_free(want);

@@ -45,7 +45,7 @@ void want_free(struct want *want)
     list_remove(&want->answer_node);
     list_remove(&want->peer_node);
     want_id_end(want);
-    told_drop(peer, want->text);
+    peer_text_drop(peer, want->text);
     pool_put(peer->rdv->wants, want);
 }
 
@@ -56,10 +56,10 @@ void want_maybe_free(struct want *want)
         want_free(want);
 }
 
-void want_text_set(struct want *want, struct wire_text told)
+void want_text_set(struct want *want, struct wire_text peer_text)
 {
-    told_drop(want->peer, want->text);
-    want->text = told_keep(want->peer, told);
+    peer_text_drop(want->peer, want->text);
+    want->text = peer_text_keep(want->peer, peer_text);
 }
 
 void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text)
@@ -69,7 +69,7 @@ void want_answer(struct want *want, uint8_t type, struct cause cause, const char
     want->answer = type;
     want->cause = cause;
     if (text && *text)
-        want_text_set(want, told_of(text));
+        want_text_set(want, peer_text_of(text));
     list_push_back(&want->peer->out.want_answers, &want->answer_node);
     peer_flush_later(want->peer);
 }

@@ -31,7 +31,7 @@ struct want {
     uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
     int32_t priority;        /**< the receive's priority; valid with RECORD_PRIORITY */
     struct cause cause;      /**< the cause in the answer, or of RECORD_VOID */
-    char *text;              /**< the text of `cause` (told_keep); NULL: none */
+    char *text;              /**< the text of `cause` (peer_text_keep); NULL: none */
     struct flow_shape shape; /**< valid with RECORD_SHAPE */
     struct list_node answer_node; /**< in peer->out.want_answers */
     tryst_op *send;               /**< the send, once matched */
@@ -75,7 +75,7 @@ void want_maybe_free(struct want *want);
 /** Queue CANCELED or CLOSED for the WANT, unless it is answered or an answer is queued.
  *  The want itself carries the answer, and a copy of `text`, unless that is NULL or "". */
 void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text);
-/** Set the text of the cause, a copy of `told`. */
-void want_text_set(struct want *want, struct wire_text told);
+/** Set the text of the cause, a copy of `peer_text`. */
+void want_text_set(struct want *want, struct wire_text peer_text);
 
 #endif

@@ -23,7 +23,7 @@ char *ranks_text(int size, bool (*holds)(const void *arg, int rank), const void 
                  char text[RANKS_TEXT_BYTES], int *count_p)
 {
     char list[LIST_BYTES] = "";
-    int count = 0, told = 0, runs = 0;
+    int count = 0, peer_text = 0, runs = 0;
     for (int rank = 0; rank < size; rank++) {
         if (!holds(arg, rank))
             continue;
@@ -34,15 +34,15 @@ char *ranks_text(int size, bool (*holds)(const void *arg, int rank), const void 
         if (runs == RANKS_TEXT_RUNS_MAX)
             continue;
         run_add(list, runs++, first, rank);
-        told = count;
+        peer_text = count;
     }
     snprintf(text, RANKS_TEXT_BYTES, "%s%s%s", count == 0 ? "no rank" : "rank",
              count > 1 ? "s "
              : count   ? " "
                        : "",
              list);
-    if (told < count)
-        text_append(text, RANKS_TEXT_BYTES, " and %d more", count - told);
+    if (peer_text < count)
+        text_append(text, RANKS_TEXT_BYTES, " and %d more", count - peer_text);
     if (count_p)
         *count_p = count;
     return text;

@@ -66,14 +66,14 @@ const char *op_cause_text(const tryst_op *op, struct cause cause,
     const char *reason = op_reason(op);
     text[0] = '\0';
     if (!reason || cause.origin_status == TRYST_E_CONTEXT)
-        return text; /* this rank's text speaks of its own close */
+        return text; /* the text describes the close at this rank */
     if (cause.origin_rank == rank && !status_names_ranks(cause.status))
         (void)text_append(text, CAUSE_TEXT_BYTES, "rank %" PRId32 ": ", rank);
     (void)text_append(text, CAUSE_TEXT_BYTES, "%s", reason);
     return text;
 }
 
-const char *cause_sentence(struct cause cause, struct wire_text told,
+const char *cause_sentence(struct cause cause, struct wire_text peer_text,
                            char text[static CAUSE_TEXT_BYTES])
 {
     static const char cancels[] = "rank %" PRId32 " has cancelled its end",
@@ -85,7 +85,8 @@ const char *cause_sentence(struct cause cause, struct wire_text told,
                          : cause.status == TRYST_E_CLOSED   ? closes
                          : cause.status == TRYST_E_LEFT     ? leaves
                                                             : NULL;
-    if (told.data && text_escape(told.data, told.bytes, text, CAUSE_TEXT_BYTES))
+    if (peer_text.data &&
+        text_escape(peer_text.data, peer_text.bytes, text, CAUSE_TEXT_BYTES))
         return text;
     if (!format)
         return NULL;
@@ -93,10 +94,12 @@ const char *cause_sentence(struct cause cause, struct wire_text told,
     return text;
 }
 
-char *told_keep(struct peer *peer, struct wire_text told)
+char *peer_text_keep(struct peer *peer, struct wire_text peer_text)
 {
     char text[CAUSE_TEXT_BYTES];
-    size_t bytes = told.data ? text_escape(told.data, told.bytes, text, sizeof text) : 0;
+    size_t bytes = peer_text.data
+                       ? text_escape(peer_text.data, peer_text.bytes, text, sizeof text)
+                       : 0;
     if (!bytes || peer->in.text_bytes + bytes > PEER_TEXTS_MAX)
         return NULL;
     char *kept = mem_strdup(text);
@@ -104,17 +107,17 @@ char *told_keep(struct peer *peer, struct wire_text told)
     return kept;
 }
 
-void told_drop(struct peer *peer, char *text)
+void peer_text_drop(struct peer *peer, char *text)
 {
     if (text)
         peer->in.text_bytes -= (uint32_t)strlen(text);
     mem_free(text);
 }
 
-void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text told)
+void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text peer_text)
 {
     char text[CAUSE_TEXT_BYTES];
-    const char *sentence = op->text ? NULL : cause_sentence(cause, told, text);
+    const char *sentence = op->text ? NULL : cause_sentence(cause, peer_text, text);
     if (sentence)
         op->text = mem_strdup(sentence);
 }

@@ -44,27 +44,27 @@ struct cause cause_in_data(const tryst_op *op, tryst_status status,
 
 /** Bytes of the text of a cause, with its terminator. */
 enum { CAUSE_TEXT_BYTES = RECORD_TEXT_MAX };
-/** Write the text that travels with the failure of `op`, whose cause for the other end is
- *  `cause`; "": none. Returns `text`. */
+/** Write the text for a record about the failure of `op`; `cause`: the cause for the other
+ *  end. "": none. Returns `text`. */
 const char *op_cause_text(const tryst_op *op, struct cause cause,
                           char text[static CAUSE_TEXT_BYTES]);
-/** Write a sentence for a cause that a record of a peer has reported: `told`, the
+/** Write a sentence for a cause that a record of a peer has reported: `peer_text`, the
  *  record's text, made safe, or else the sentence for status and origin. Returns `text`;
- *  NULL: the text of the status says all. */
-const char *cause_sentence(struct cause cause, struct wire_text told,
+ *  NULL: there is none, the text of the status suffices. */
+const char *cause_sentence(struct cause cause, struct wire_text peer_text,
                            char text[static CAUSE_TEXT_BYTES]);
 /** The most bytes of texts that are kept for one peer until they are needed. */
 enum { PEER_TEXTS_MAX = 64 << 10 };
 /** Keep a text for the peer, made safe. NULL: there is none, no memory, or no room. */
-char *told_keep(struct peer *peer, struct wire_text told);
+char *peer_text_keep(struct peer *peer, struct wire_text peer_text);
 /** Free a kept text; NULL is allowed. */
-void told_drop(struct peer *peer, char *text);
-static inline struct wire_text told_of(const char *text)
+void peer_text_drop(struct peer *peer, char *text);
+static inline struct wire_text peer_text_of(const char *text)
 {
     return (struct wire_text){text, text ? strlen(text) : 0};
 }
 /** Give `op` this sentence, unless `op` has a text. */
-void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text told);
+void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text peer_text);
 
 /** Write a cause into a record. */
 void cause_put_answer(struct record_answer *answer, struct cause cause);

@@ -35,8 +35,8 @@ struct wire_text {
     size_t bytes;
 };
 
-/** Return the text of an answer, of a WANT with RECORD_VOID, or of a failed DATA whose
- *  payload is `failure` with `bytes` bytes. */
+/** Return the text in an answer, in a WANT with RECORD_VOID, or in a failed DATA; its
+ *  payload is `failure`, of `bytes` bytes. */
 static inline struct wire_text wire_answer_text(const struct record_answer *answer)
 {
     const char *text = (const char *)(answer + 1);
