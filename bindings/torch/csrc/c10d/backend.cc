@@ -17,10 +17,10 @@ static std::shared_ptr<const GroupName> group_name(const View &view,
 }
 
 Backend::Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
-                 Milliseconds timeout, bool is_default)
-    : c10d::Backend(rank, size), view_(std::move(view)),
+                 Milliseconds timeout, StorePtr job)
+    : c10d::Backend(rank, size), view_(std::move(view)), job_(std::move(job)),
       open_(std::make_shared<OpenWorks>(view_, group_name(*view_, name, rank, size))),
-      name_(std::move(name)), is_default_(is_default), timeout_ms_(timeout.count())
+      name_(std::move(name)), timeout_ms_(timeout.count())
 {
 }
 
@@ -42,6 +42,12 @@ std::shared_ptr<View> Backend::view()
     TORCH_CHECK(!closed_, "process group ", name_, " ", closed_,
                 ": create another one with torch.distributed.new_group");
     return view_;
+}
+
+StorePtr Backend::job_store()
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    return job_;
 }
 
 /* --- submission --------------------------------------------------------------------- */
@@ -682,9 +688,11 @@ void Backend::abort()
 void Backend::shutdown()
 {
     std::shared_ptr<View> last;
+    StorePtr store;
     std::lock_guard<std::mutex> lock(mutex_);
     closed_ = "is shut down";
     last.swap(view_);
+    store.swap(job_);
 }
 
 } // namespace tryst_torch

@@ -9,7 +9,7 @@
 #ifndef TRYST_BINDINGS_TORCH_CSRC_C10D_BACKEND_H
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_BACKEND_H
 
-#include "../core/view.h"
+#include "jobs.h"
 #include "work.h"
 
 #include <atomic>
@@ -25,9 +25,10 @@ class Backend : public c10d::Backend
     using Tensors = std::vector<at::Tensor>;
     using Milliseconds = std::chrono::milliseconds;
 
-    /** `is_default`: the process group has all ranks of the job. */
+    /** `job`: the store of the process group if it has all ranks of its job (jobs.h);
+     *  empty: it has some of them. */
     Backend(std::shared_ptr<View> view, std::string name, int rank, int size,
-            Milliseconds timeout, bool is_default);
+            Milliseconds timeout, StorePtr job);
     ~Backend() override;
 
     const std::string getBackendName() const override
@@ -158,25 +159,21 @@ class Backend : public c10d::Backend
     WorkPtr reduce_scatter_one(at::Tensor &output, at::Tensor &input,
                                const c10d::ReduceOp &op, Milliseconds timeout);
     std::shared_ptr<View> view();
+    StorePtr job_store();
 
-    std::mutex mutex_; /* guards view_, closed_, coalesced_ and is_coalescing_ */
+    std::mutex mutex_; /* guards view_, job_, closed_, coalesced_ and is_coalescing_ */
     std::shared_ptr<View> view_;
+    StorePtr job_;
     const char *closed_ = nullptr; /* why operations are refused */
     bool is_coalescing_ = false;
     std::vector<WorkPtr> coalesced_;
     std::shared_ptr<OpenWorks> open_;
     std::string name_;
-    bool is_default_;
     std::atomic<Milliseconds::rep> timeout_ms_;
     std::mutex collective_mutex_;       /* held while a collective is submitted */
     std::atomic<uint64_t> number_{0};   /* of the newest collective */
     std::atomic<uint64_t> children_{0}; /* process groups made from this one */
 };
-
-/** The view of the default process group, of which the others are parts; empty where the
- *  job's default process group has another backend. Thread: any. */
-std::shared_ptr<View> default_view_get();
-void default_view_set(const std::shared_ptr<View> &view);
 
 } // namespace tryst_torch
 

@@ -28,10 +28,10 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
     if (place == ranks.end())
         return nullptr;
     const std::string &name = opts->group_name;
+    int rank = static_cast<int>(place - ranks.begin());
     return c10::make_intrusive<Backend>(
-        view()->child(name, std::vector<int32_t>(ranks.begin(), ranks.end())), name,
-        static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()),
-        opts->timeout, false);
+        view()->child(name, std::vector<int32_t>(ranks.begin(), ranks.end()), rank), name,
+        rank, static_cast<int>(ranks.size()), opts->timeout, nullptr);
 }
 
 bool Backend::supportsShrinking() const
@@ -55,24 +55,25 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
     const c10::intrusive_ptr<Options> &opts)
 {
     std::shared_ptr<View> before = view();
+    StorePtr job = job_store();
     std::vector<int32_t> left = ranks_without(size_, ranks_to_exclude);
     auto place = std::find(left.begin(), left.end(), rank_);
     TORCH_CHECK(place != left.end(), "tryst cannot shrink process group ", name_,
                 " without rank ", rank_, ": this rank is the one that calls");
-    TORCH_CHECK(is_default_ || tryst_step_status(before->step(), nullptr) == TRYST_OK,
+    TORCH_CHECK(job || tryst_step_status(before->step(), nullptr) == TRYST_OK,
                 "tryst cannot shrink process group ", name_, ": a rank of the job was ",
                 "lost, which ends all its process groups; shrink the default process ",
                 "group, and make the others anew");
     if (flags)
         abort();
     std::string name = name_ + "/shrunk" + std::to_string(++children_);
+    int rank = static_cast<int>(place - left.begin());
     std::shared_ptr<View> after =
-        is_default_ ? before->successor(name, left) : before->child(name, left);
-    if (is_default_)
-        default_view_set(after);
-    return c10::make_intrusive<Backend>(
-        after, name, static_cast<int>(place - left.begin()),
-        static_cast<int>(left.size()), opts ? opts->timeout : timeout(), is_default_);
+        job ? before->successor(name, left) : before->child(name, left, rank);
+    if (job)
+        job_set(job, after);
+    return c10::make_intrusive<Backend>(after, name, rank, static_cast<int>(left.size()),
+                                        opts ? opts->timeout : timeout(), job);
 }
 
 void Backend::addEphemeralTimeout(const Milliseconds &timeout)

@@ -3,19 +3,20 @@
  * and begins training steps.
  *
  * The first process group of a job opens a World, and process groups of some of its ranks
- * are views of this World. If the job's first process group has another backend (gloo,
- * nccl), each process group with this one opens a World for its ranks. */
+ * are views of this World (jobs.h). If the job's first process group has another backend
+ * (gloo, nccl), each process group with this one opens a World for its ranks. */
 #include "backend.h"
 
 #include "../core/dump.h"
 #include "../core/finisher.h"
 #include "../core/urgency.h"
 #include "gather.h"
+#include "jobs.h"
 
+#include <algorithm>
 #include <pybind11/chrono.h>
 #include <torch/extension.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #define TRYST_TORCH_QUOTED(word) #word
 #define TRYST_TORCH_TEXT(macro)  TRYST_TORCH_QUOTED(macro)
@@ -23,46 +24,34 @@
 namespace tryst_torch
 {
 
-static std::mutex job_mutex; /* guards the rest */
-static std::weak_ptr<View> job;
-static pid_t job_process; /* a forked child is in no job of its parent */
-
-std::shared_ptr<View> default_view_get()
+static std::shared_ptr<View> view_open(const StorePtr &store, int rank, int size,
+                                       const std::string &name,
+                                       std::chrono::milliseconds timeout)
 {
-    std::lock_guard<std::mutex> lock(job_mutex);
-    return job_process == getpid() ? job.lock() : nullptr;
-}
-
-void default_view_set(const std::shared_ptr<View> &view)
-{
-    std::lock_guard<std::mutex> lock(job_mutex);
-    job = view;
-    job_process = getpid();
-}
-
-static std::shared_ptr<World> world_open(c10::intrusive_ptr<c10d::Store> store, int rank,
-                                         int size, std::chrono::milliseconds timeout)
-{
-    return std::make_shared<World>(rank, size, nanoseconds_of(timeout),
-                                   StoreGather(store, rank, size, timeout));
+    auto world = std::make_shared<World>(rank, size, nanoseconds_of(timeout),
+                                         StoreGather(store, rank, size, timeout));
+    return std::make_shared<View>(world, name);
 }
 
 /* `ranks`: those of the job that the process group consists of; empty: all. */
-static c10::intrusive_ptr<c10d::Backend> backend_open(
-    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string name,
-    std::vector<int32_t> ranks, std::chrono::milliseconds timeout)
+static c10::intrusive_ptr<c10d::Backend> backend_open(StorePtr store, int rank, int size,
+                                                      std::string name,
+                                                      std::vector<int32_t> ranks,
+                                                      std::chrono::milliseconds timeout)
 {
-    bool is_default = ranks.empty();
-    std::shared_ptr<View> parent = is_default ? nullptr : default_view_get();
-    dump_rank_set(is_default ? rank : ranks[rank]);
-    std::shared_ptr<View> view;
-    if (parent)
-        view = parent->child(name, ranks);
-    else
-        view = std::make_shared<View>(world_open(store, rank, size, timeout), name);
-    if (is_default)
-        default_view_set(view);
-    return c10::make_intrusive<Backend>(view, name, rank, size, timeout, is_default);
+    StorePtr own = group_store(store, name);
+    if (!ranks.empty()) {
+        std::shared_ptr<View> job = job_find(own, name);
+        auto view = job ? job->child(name, ranks, rank)
+                        : view_open(store, rank, size, name, timeout);
+        int last = *std::max_element(ranks.begin(), ranks.end());
+        dump_rank_set(ranks[rank], last + 1, view->world());
+        return c10::make_intrusive<Backend>(view, name, rank, size, timeout, nullptr);
+    }
+    auto view = view_open(store, rank, size, name, timeout);
+    dump_rank_set(rank, size, view->world());
+    job_set(own, view);
+    return c10::make_intrusive<Backend>(view, name, rank, size, timeout, own);
 }
 
 } // namespace tryst_torch

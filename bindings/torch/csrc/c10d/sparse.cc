@@ -61,7 +61,7 @@ struct Elements {
 
 /* Copy the sum of the elements of all ranks to `tensor`. */
 void sum_all(const Elements &elements, const at::Tensor &bytes,
-             const std::vector<int64_t> &counts, at::Tensor tensor)
+             const std::vector<int64_t> &counts, const at::Tensor &tensor)
 {
     c10::NoGradGuard no_grad;
     at::Tensor sum;
@@ -72,7 +72,7 @@ void sum_all(const Elements &elements, const at::Tensor &bytes,
         sum = sum.defined() ? sum + part : part;
         offset += length;
     }
-    tensor.copy_(sum.coalesce());
+    tensor_copy(tensor, sum.coalesce());
 }
 
 } // namespace

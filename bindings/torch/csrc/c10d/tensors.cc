@@ -4,6 +4,7 @@
 #include "tensors.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <numeric>
 
 namespace tryst_torch
@@ -97,10 +98,16 @@ bool Output::is_copy() const
     return !place.is_same(tensor);
 }
 
+void tensor_copy(const at::Tensor &to, const at::Tensor &from)
+{
+    c10::InferenceMode inference(to.is_inference() || c10::InferenceMode::is_enabled());
+    c10::NoGradGuard no_grad;
+    at::Tensor(to).copy_(from);
+}
+
 void Output::settle() const
 {
-    c10::NoGradGuard no_grad;
-    at::Tensor(tensor).copy_(place);
+    tensor_copy(tensor, place);
 }
 
 static Blocks blocks_of(const std::vector<at::Tensor> &tensors, const char *what)
@@ -144,7 +151,7 @@ void Blocks::settle() const
     int64_t offset = 0;
     for (const at::Tensor &tensor : tensors) {
         at::Tensor block = flat.narrow(0, offset, tensor.numel());
-        at::Tensor(tensor).copy_(block.view(tensor.sizes()));
+        tensor_copy(tensor, block.view(tensor.sizes()));
         offset += tensor.numel();
     }
 }

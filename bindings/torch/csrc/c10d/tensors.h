@@ -32,6 +32,10 @@ uint64_t tensor_scale(at::ScalarType dtype);
  *  changes for bool. Throws an error for a dtype that the reduction does not have. */
 tryst_tensor tensor_to_reduce(const at::Tensor &tensor, tryst_reduce_op *reduce);
 
+/** Copy `from` to `to`, which may be an inference tensor, also outside of inference mode:
+ *  there it is written as memory, like an output that needs no copy. No gradients. */
+void tensor_copy(const at::Tensor &to, const at::Tensor &from);
+
 /** A tensor that a collective writes: `place` is the tensor, or a contiguous copy of it,
  *  which settle() copies back. */
 struct Output {

@@ -10,6 +10,7 @@
 #include "../core/finisher.h"
 #include "../core/world.h"
 
+#include <ATen/ThreadLocalState.h>
 #include <algorithm>
 #include <c10/util/Exception.h>
 #include <cstring>
@@ -226,10 +227,22 @@ Call::Call(c10d::OpType call_type, const char *call_title,
 {
 }
 
+/* Return `settle` in the modes of the calling thread, such as inference_mode: to PyTorch
+ * the finisher's copy is a part of the call. */
+static std::function<void()> in_modes_of_caller(std::function<void()> settle)
+{
+    return [modes = at::ThreadLocalState(), settle = std::move(settle)] {
+        at::ThreadLocalStateGuard guard(modes);
+        settle();
+    };
+}
+
 Work::Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open)
     : c10d::Work(rank, call.type, call.title, call.inputs), call_(std::move(call)),
       number_(number), open_(std::move(open))
 {
+    if (call_.settle)
+        call_.settle = in_modes_of_caller(std::move(call_.settle));
 }
 
 /* The last reference may end in the library's progress, where the program has dropped the

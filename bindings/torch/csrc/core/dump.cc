@@ -6,7 +6,6 @@
 #include "live.h"
 #include "log.h"
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -23,11 +22,25 @@ namespace tryst_torch
 static const char path_default[] = "/tmp/tryst_torch_rank_%r.json";
 static const std::chrono::seconds quiet_time(5);
 
-static std::atomic<int> job_rank(0);
+static std::mutex job_mutex; /* guards the three below */
+static std::weak_ptr<const void> largest_job;
+static int job_size;
+static int job_rank;
 
-void dump_rank_set(int rank)
+void dump_rank_set(int rank, int size, const std::weak_ptr<const void> &job)
 {
+    std::lock_guard<std::mutex> lock(job_mutex);
+    if (!largest_job.expired() && size <= job_size)
+        return;
+    largest_job = job;
+    job_size = size;
     job_rank = rank;
+}
+
+static int dump_rank()
+{
+    std::lock_guard<std::mutex> lock(job_mutex);
+    return job_rank;
 }
 
 static std::string host_name()
@@ -54,7 +67,7 @@ std::string dump_text(const std::string &reason)
     json.open('{');
     json.member("version", int64_t(1));
     json.member("library_version", tryst_version_string());
-    json.member("rank", static_cast<int64_t>(job_rank));
+    json.member("rank", static_cast<int64_t>(dump_rank()));
     json.member("pid", static_cast<int64_t>(getpid()));
     json.member("host", host_name());
     json.member("time", time_now());
@@ -71,7 +84,7 @@ static std::string path_of_setting()
     std::string path = setting ? setting : path_default;
     size_t at = path.find("%r");
     if (at != std::string::npos)
-        path.replace(at, 2, std::to_string(job_rank));
+        path.replace(at, 2, std::to_string(dump_rank()));
     return path;
 }
 

@@ -12,13 +12,16 @@
 #ifndef TRYST_BINDINGS_TORCH_CSRC_CORE_DUMP_H
 #define TRYST_BINDINGS_TORCH_CSRC_CORE_DUMP_H
 
+#include <memory>
 #include <string>
 
 namespace tryst_torch
 {
 
-/** Set the rank that dumps name: this process's in the job. */
-void dump_rank_set(int rank);
+/** Give dumps the rank of this process in a job of `size` ranks, which lasts as long as
+ *  `job`. Dumps name the rank in the largest job, so two processes of it never write one
+ *  file. */
+void dump_rank_set(int rank, int size, const std::weak_ptr<const void> &job);
 
 /** Return the document, with its `reason` in it. */
 std::string dump_text(const std::string &reason);

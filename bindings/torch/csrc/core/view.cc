@@ -62,9 +62,16 @@ View::~View()
 }
 
 std::shared_ptr<View> View::child(const std::string &name,
-                                  const std::vector<int32_t> &ranks) const
+                                  const std::vector<int32_t> &ranks, int rank) const
 {
-    return std::shared_ptr<View>(new View(world_, name, world_ranks(ranks), step_));
+    std::vector<int32_t> members = world_ranks(ranks);
+    int own = tryst_group_rank(world_->group());
+    if (members[rank] != own)
+        throw Refusal("process group " + name + " has rank " +
+                      std::to_string(members[rank]) + " of the job as its rank " +
+                      std::to_string(rank) + ", and this is rank " + std::to_string(own) +
+                      ": give a store of its own to a process group of another job");
+    return std::shared_ptr<View>(new View(world_, name, std::move(members), step_));
 }
 
 std::shared_ptr<View> View::successor(const std::string &name,

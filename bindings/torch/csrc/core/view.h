@@ -34,10 +34,10 @@ class View
     View(std::shared_ptr<World> world, const std::string &name);
     ~View();
 
-    /** View some ranks of this view, this rank among them, in their order, in the same
-     *  step. `name` as above. Sends nothing. Throws Refusal. */
+    /** View some ranks of this view, in their order, in the same step; this process is
+     *  `ranks[rank]`. `name` as above. Sends nothing. Throws Refusal. */
     std::shared_ptr<View> child(const std::string &name,
-                                const std::vector<int32_t> &ranks) const;
+                                const std::vector<int32_t> &ranks, int rank) const;
     /** View them in a step of their own: this view's may have been aborted. All of them
      *  call this, and equally often. Throws Refusal. */
     std::shared_ptr<View> successor(const std::string &name,
@@ -53,6 +53,10 @@ class View
     const std::string &name() const
     {
         return name_;
+    }
+    const std::shared_ptr<World> &world() const
+    {
+        return world_;
     }
     const std::shared_ptr<Context> &context() const
     {
