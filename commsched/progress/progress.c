@@ -94,17 +94,21 @@ tryst_status progress_open(tryst_ctx *ctx)
     progress->clock_stride = PASSES_PER_CLOCK;
     if (pthread_mutex_init(&progress->waiters_mutex, NULL) != 0)
         return TRYST_E_SYSTEM;
-    if (pthread_mutex_init(&progress->thread_mutex, NULL) != 0) {
-        pthread_mutex_destroy(&progress->waiters_mutex);
-        return TRYST_E_SYSTEM;
-    }
-    return TRYST_OK;
+    if (pthread_mutex_init(&progress->thread_mutex, NULL) != 0)
+        goto waiters_destroy;
+    if (thread_cond_open(&progress->thread_wake) == 0)
+        return TRYST_OK;
+    pthread_mutex_destroy(&progress->thread_mutex);
+waiters_destroy:
+    pthread_mutex_destroy(&progress->waiters_mutex);
+    return TRYST_E_SYSTEM;
 }
 
 void progress_close(tryst_ctx *ctx)
 {
     pthread_mutex_destroy(&ctx->progress.waiters_mutex);
     pthread_mutex_destroy(&ctx->progress.thread_mutex);
+    pthread_cond_destroy(&ctx->progress.thread_wake);
 }
 
 /* ---- lock -------------------------------------------------------------------------- */
@@ -394,7 +398,7 @@ static void await(tryst_ctx *ctx, struct wait *wait)
 
 /* Where the lock is free and the wait ends soon, the usual case, the clock is not
  * read. */
-void progress_await(tryst_ctx *ctx, struct wait *wait)
+static void await_directly(tryst_ctx *ctx, struct wait *wait)
 {
     bool wanted = true;
     if (wait->timeout_ns && lock_try(&ctx->progress)) {
@@ -404,6 +408,18 @@ void progress_await(tryst_ctx *ctx, struct wait *wait)
     }
     if (wanted)
         await(ctx, wait);
+}
+
+void progress_await(tryst_ctx *ctx, struct wait *wait)
+{
+    /* relaxed: a thread that starts now finds the lock taken. */
+    bool displaces = wait->timeout_ns && atomic_load_explicit(&ctx->progress.thread_runs,
+                                                              memory_order_relaxed);
+    if (__builtin_expect(displaces, 0))
+        progress_thread_displace(ctx);
+    await_directly(ctx, wait);
+    if (__builtin_expect(displaces, 0))
+        progress_thread_resume(ctx);
 }
 
 /* ---- public ------------------------------------------------------------------------ */

@@ -38,9 +38,16 @@ struct progress {
     uint32_t clock_stride; /**< passes of a wait between two readings of the clock */
     uint64_t poll_at_ns;   /**< when tryst_progress runs the poller again */
     struct thread thread;
-    bool thread_runs;
+    _Atomic(bool) thread_runs;
     pthread_mutex_t thread_mutex;
+    pthread_cond_t thread_wake;
     _Atomic(bool) thread_stop;
+    _Atomic(bool) thread_drives; /**< the background thread holds the lock */
+    _Atomic(bool) thread_sleeps; /**< the last wait that ends signals `thread_wake` */
+    /** Threads of the program that wait, and all waits so far, both while the background
+     *  thread runs. */
+    _Atomic(uint32_t) waits_open;
+    _Atomic(uint32_t) waits_count;
     uint64_t spin_ns;
 };
 

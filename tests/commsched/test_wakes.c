@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A waiter gets the signal of a free progress lock, and its time-out passes at the same
- * moment. This waiter does not take the lock, so it must signal the next waiter; else the
- * next waiter sleeps for WAIT_MAX_NS while no thread drives the engine.
+/* Which threads drive and which are woken.
  *
- * The program's pthread_cond_timedwait (--wrap) makes that moment: of a chosen thread the
- * wait ends with ETIMEDOUT when the signal has come. */
+ * 1. A waiter gets the signal of a free progress lock, and its time-out passes at the
+ * same moment. This waiter does not take the lock, so it must signal the next waiter;
+ * else the next waiter sleeps for WAIT_MAX_NS while no thread drives the engine. The
+ * program's pthread_cond_timedwait (--wrap) makes that moment: of a chosen thread the
+ * wait ends with ETIMEDOUT when the signal has come.
+ *
+ * 2. Where the background thread runs, it leaves the engine to a thread that waits, and
+ * drives again after the wait. */
 #include "support/unit.h"
 
 #include <errno.h>
@@ -12,6 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <tryst/tryst.h>
+#include <unistd.h>
 
 #include "commsched/progress/ctx.h"
 #include "core/os/clock.h"
@@ -71,15 +76,15 @@ static void waiting_begin(tryst_ctx *ctx, struct waiting *waiting, uint32_t coun
 }
 
 static tryst_op *self_op(tryst_group *group, tryst_step *step, bool send,
-                         const char *edge, uint8_t *byte)
+                         const char *edge, uint8_t *byte, const tryst_op_params *params)
 {
     char key[TRYST_KEY_MAX + 1];
     tryst_tensor tensor = {
         .struct_size = sizeof tensor, .dtype = TRYST_DTYPE_U8, .count = 1, .data = byte};
     tryst_op *op;
     assert_int_equal(tryst_key_build(group, 0, 0, edge, 0, 0, key, sizeof key), TRYST_OK);
-    assert_int_equal(send ? tryst_send(step, key, &tensor, NULL, &op)
-                          : tryst_recv(step, key, &tensor, NULL, &op),
+    assert_int_equal(send ? tryst_send(step, key, &tensor, params, &op)
+                          : tryst_recv(step, key, &tensor, params, &op),
                      TRYST_OK);
     return op;
 }
@@ -89,13 +94,13 @@ static tryst_op *self_op(tryst_group *group, tryst_step *step, bool send,
 static void round_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
 {
     static uint8_t bytes[3];
-    struct waiting first = {.op = self_op(group, step, false, "never", &bytes[0]),
+    struct waiting first = {.op = self_op(group, step, false, "never", &bytes[0], NULL),
                             .expires = true};
-    struct waiting second = {.op = self_op(group, step, false, "met", &bytes[1])};
+    struct waiting second = {.op = self_op(group, step, false, "met", &bytes[1], NULL)};
     assert_true(progress_lock_take(ctx, 0));
     waiting_begin(ctx, &first, 1);
     waiting_begin(ctx, &second, 2);
-    tryst_op *send = self_op(group, step, true, "met", &bytes[2]);
+    tryst_op *send = self_op(group, step, true, "met", &bytes[2], NULL);
     progress_lock_put(ctx);
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
@@ -110,28 +115,96 @@ static void round_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
     tryst_op_release(send);
 }
 
-static void test_handed_on(void **state)
+/* Run `rounds` in a group of this process alone. `thread`: TRYST_PROGRESS_THREAD. */
+static void rounds_run(const char *thread,
+                       void (*round)(tryst_ctx *ctx, tryst_group *group,
+                                     tryst_step *step))
 {
     tryst_group_params params = {
         .struct_size = sizeof params, .allgather = gather, .rank = 0, .size = 1};
+    tryst_open_params open = {.struct_size = sizeof open};
+    tryst_config *config;
     tryst_ctx *ctx;
     tryst_group *group;
     tryst_step *step;
-    (void)state;
-    assert_int_equal(tryst_open(NULL, &ctx), TRYST_OK);
+    assert_int_equal(tryst_config_open(&config), TRYST_OK);
+    assert_int_equal(tryst_config_set(config, "progress_thread", thread), TRYST_OK);
+    open.config = config;
+    assert_int_equal(tryst_open(&open, &ctx), TRYST_OK);
+    tryst_config_close(config);
     assert_int_equal(tryst_group_open(ctx, &params, &group), TRYST_OK);
     assert_int_equal(tryst_step_open(group, 1, &step), TRYST_OK);
     for (int i = 0; i < ROUNDS; i++)
-        round_run(ctx, group, step);
+        round(ctx, group, step);
     assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
     tryst_group_close(group);
     tryst_close(ctx);
+}
+
+static void test_handed_on(void **state)
+{
+    (void)state;
+    rounds_run("0", round_run);
+}
+
+static void thread_note(void *arg, tryst_op *op, tryst_status status)
+{
+    (void)op, (void)status;
+    *(pthread_t *)arg = pthread_self();
+}
+
+/* True if a thread of the program drives. */
+static bool wait_drives(struct progress *progress)
+{
+    return atomic_load(&progress->waits_open) && atomic_load(&progress->held) &&
+           !atomic_load(&progress->thread_drives);
+}
+
+/* Sleep a little, and fail after LONG_S. */
+static void until_nap(uint64_t begin_ns)
+{
+    assert_true(clock_monotonic_ns() - begin_ns < LONG_S * NS_PER_S);
+    usleep(100);
+}
+
+/* One thread waits for a receive, whose callback that thread runs; the next receive ends
+ * without a wait. */
+static void displaced_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
+{
+    static uint8_t bytes[4];
+    pthread_t driver;
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = thread_note, .arg = &driver};
+    struct waiting waiting = {
+        .op = self_op(group, step, false, "waited for", &bytes[0], &params)};
+    uint64_t begin_ns = clock_monotonic_ns();
+    assert_int_equal(pthread_create(&waiting.thread, NULL, wait_run, &waiting), 0);
+    while (!wait_drives(&ctx->progress))
+        until_nap(begin_ns);
+    tryst_op_release(self_op(group, step, true, "waited for", &bytes[1], NULL));
+    pthread_join(waiting.thread, NULL);
+    assert_int_equal(waiting.status, TRYST_OK);
+    assert_true(pthread_equal(driver, waiting.thread));
+    tryst_op *op = self_op(group, step, false, "polled", &bytes[2], NULL);
+    tryst_op_release(self_op(group, step, true, "polled", &bytes[3], NULL));
+    while (tryst_op_test(op) == TRYST_IN_PROGRESS)
+        until_nap(begin_ns);
+    assert_int_equal(tryst_op_test(op), TRYST_OK);
+    tryst_op_release(waiting.op);
+    tryst_op_release(op);
+}
+
+static void test_displaced(void **state)
+{
+    (void)state;
+    rounds_run("1", displaced_run);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_handed_on),
+        cmocka_unit_test(test_displaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
