@@ -4,17 +4,17 @@
  *
  * Idea: a thread that waits drives, also where there is a background thread. Otherwise
  * each message would wake two threads in turn. After a wait the background thread takes
- * the engine back only if no other wait follows within STAND_BACK_NS, or if there is work
+ * the engine back only if no other wait follows within BACK_OFF_NS, or if there is work
  * to do: a program that exchanges small tensors waits again within microseconds, and
  * would find the lock taken.
  *
  *              a wait begins               a period with a wait
- *     drives ────────────────▶ stands back ◀──────────────────┐
+ *     drives ────────────────▶ backs off ◀────────────────────┐
  *        ▲                      │ │ └─────────────────────────┘
  *        └──────────────────────┘ │ a wait as long as a period
  *          a period without waits │
  *          or a pass with events  ▼
- *                               sleeps until the last wait ends, then stands back
+ *                               sleeps until the last wait ends, then backs off
  *
  * Two pairs of a store followed by a load on both sides (Dekker), all seq_cst:
  *   - A wait adds 1 to `waits_open`, then loads `thread_drives`; the thread stores
@@ -41,7 +41,7 @@
 /* How long the thread leaves the engine to waits that follow one another. Long beside the
  * time between two waits for small tensors (10 us in C, 50 us in Python); one such time
  * is what an operation without a driver may lose when the program begins to compute. */
-#define STAND_BACK_NS (200 * NS_PER_US)
+#define BACK_OFF_NS (200 * NS_PER_US)
 
 static bool stop_is_requested(const struct progress *progress)
 {
@@ -84,7 +84,7 @@ void progress_thread_resume(tryst_ctx *ctx)
 /* Sleep for a period; if `long_wait`, until the last wait has ended. */
 static void thread_sleep(struct progress *progress, bool long_wait)
 {
-    uint64_t period_ns = long_wait ? NS_PER_S : STAND_BACK_NS;
+    uint64_t period_ns = long_wait ? NS_PER_S : BACK_OFF_NS;
     struct timespec at = timespec_of(clock_monotonic_ns() + period_ns);
     int rc = 0;
     pthread_mutex_lock(&progress->thread_mutex);
@@ -107,7 +107,7 @@ static bool pass_once(tryst_ctx *ctx)
 }
 
 /* Leave the engine to the program until it is due to be driven by this thread. */
-static void stand_back(tryst_ctx *ctx)
+static void back_off(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
     bool long_wait = false;
@@ -164,7 +164,7 @@ static void thread_run(void *arg)
         thread_bind(ctx);
     while (!stop_is_requested(&ctx->progress)) {
         if (program_waits(&ctx->progress))
-            stand_back(ctx);
+            back_off(ctx);
         else
             thread_drive(ctx);
     }
