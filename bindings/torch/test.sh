@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests of tryst_torch, and the virtual environment that they run in.
 # usage: bindings/torch/test.sh venv                make the environment TRYST_TORCH_VENV: fetches 2.4 GB from PyPI
+#        bindings/torch/test.sh libraries           add accelerate, Lightning and others to it: fetches 30 MB
 #        bindings/torch/test.sh check               succeed if there is a PyTorch 2
 #        bindings/torch/test.sh build BUILD         compile the package against the build tree BUILD, into BUILD/torch
 #        bindings/torch/test.sh run BUILD TEST RANKS OPTION…   run tests/test_TEST.py
@@ -35,6 +36,18 @@ venv() {
     # shellcheck disable=SC2086
     "$python" -m pip install --no-deps $torch $cuda
     "$python" -c 'import torch; print("torch", torch.__version__)'
+}
+
+# Libraries that train with PyTorch. They require torch, for which pip would fetch all CUDA packages that it names, so
+# what else they require is fetched by itself.
+libraries='accelerate lightning pytorch-lightning pytorch-ignite torchmetrics transformers'
+required='fsspec[http] huggingface-hub lightning-utilities packaging psutil pyyaml regex requests safetensors tokenizers tqdm'
+
+libraries() {
+    # shellcheck disable=SC2086 # lists of words
+    "$python" -m pip install $required
+    # shellcheck disable=SC2086
+    "$python" -m pip install --no-deps $libraries
 }
 
 # need_torch <expression of torch's version>: an import takes seconds, so what runs a test reads the package's metadata.
@@ -118,8 +131,8 @@ pytorch() {
 
 all() {
     build "$1"
-    for name in operations messages futures groups failures dump extras lost killed exit ddp fsdp pipelining dtensor \
-        flat random hangs late cross_barrier periods; do
+    for name in operations modes messages futures groups jobs gloo failures dump extras lost killed exit ddp fsdp \
+        pipelining dtensor flat random hangs late cross_barrier periods; do
         for ranks in 2 4; do
             (run "$1" $name $ranks) || [ $? -eq 77 ]
         done
@@ -129,7 +142,7 @@ all() {
 word=${1:-help}
 [ $# -lt 2 ] || folder=$(cd "$2" && pwd)
 case $word in
-venv) venv ;;
+venv | libraries) $word ;;
 check) need_torch "$imported" ;;
 build | all)
     need_torch "$imported"

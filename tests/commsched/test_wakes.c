@@ -167,8 +167,8 @@ static void until_nap(uint64_t begin_ns)
     usleep(100);
 }
 
-/* One thread waits for a receive, whose callback that thread runs; the next receive ends
- * without a wait. */
+/* The thread that waits for a receive runs the callback; a later receive ends without a
+ * wait. */
 static void displaced_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
 {
     static uint8_t bytes[4];

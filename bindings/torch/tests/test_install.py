@@ -35,7 +35,12 @@ dist.all_reduce(tensor)
 assert tensor[0] == 2, tensor
 dist.destroy_process_group()
 """
-FILES = r"tryst_torch/\w+\.py|tryst_torch/py\.typed|tryst_torch/_C\.[\w.-]+\.so|tryst_torch-[\d.]+\.dist-info/[\w./]+"
+GLOO = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+print(dist.group.WORLD._get_backend(torch.device("cpu")).name())
+"""
+FILES = r"tryst_torch/\w+\.py|tryst_torch_autoload\.py|tryst_torch/py\.typed|tryst_torch/_C\.[\w.-]+\.so|tryst_torch-[\d.]+\.dist-info/[\w./]+"
 
 
 def check(condition, text):
@@ -88,6 +93,24 @@ def check_ranks(python, folder):
             rank.kill()
     if os.path.exists(folder + "/store"):  # PyTorch 2.15 removes it
         os.unlink(folder + "/store")
+
+
+def check_gloo(python):
+    """The setting that puts tryst in the place of gloo works in a program that does not import tryst_torch."""
+    if tuple(int(number) for number in torch.__version__.split(".")[:2]) < (2, 15):
+        return
+    for value, expected in ("1", "tryst"), ("0", "gloo"):
+        name = must(python, "-c", GLOO, TORCH_TRYST_REPLACE_GLOO=value).split()[-1]
+        check(name == expected, f"TORCH_TRYST_REPLACE_GLOO={value} opens {name}")
+    status, output = call(python, "-c", GLOO, TORCH_TRYST_REPLACE_GLOO="yes")
+    check(status and "not a valid TORCH_TRYST_REPLACE_GLOO: 'yes' (0 or 1)" in output, output)
+
+
+def check_readme(python, build, source):
+    """The command of README.md fetches nothing, also where packages are missing that torch names (test.sh venv)."""
+    with open(source + "/README.md") as file:
+        options = re.search(r"pip install (--.*) \./bindings/torch$", file.read(), re.MULTILINE)[1]
+    pip(python, "install", "--no-index", "--dry-run", *options.split(), source, TRYST_BUILD=build)
 
 
 def version_of(header):
@@ -182,8 +205,10 @@ def check_tree(python, build, source, folder):
     pip(sys.executable, "wheel", *OFFLINE, "--wheel-dir", folder, source, TRYST_BUILD=build)
     pip(python, "install", "--ignore-installed", *OFFLINE, *glob.glob(folder + "/*.whl"))
     check_isolated(python, source, folder)
+    check_readme(python, build, source)
     check_metadata(python, version_of(HEADER))
     check_ranks(python, folder)
+    check_gloo(python)
     name = need_rename(folder + "/environment", build)
     check_missing(python)
     check_wrong_libraries(python, folder, build, name)

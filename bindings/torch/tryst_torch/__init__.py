@@ -19,6 +19,7 @@ from typing import Any, Dict, Iterator, Optional, Union
 
 import torch.distributed
 
+from tryst_torch import gloo
 from tryst_torch._load import load
 
 _C = load()
@@ -27,7 +28,7 @@ from tryst_torch.cross_barrier import CrossBarrier  # noqa: E402
 from tryst_torch.ddp import HookState, ddp_hook  # noqa: E402
 from tryst_torch.periods import period_begin  # noqa: E402
 
-__all__ = ["CrossBarrier", "HookState", "ddp_hook", "dump", "period_begin", "priority", "register"]
+__all__ = ["CrossBarrier", "HookState", "ddp_hook", "dump", "period_begin", "priority", "register", "replace_gloo"]
 __version__ = _C.headers_version
 
 
@@ -54,6 +55,14 @@ def register() -> None:
     known = inspect.signature(backends.register_backend).parameters
     devices = {"devices": ["cpu"]} if "devices" in known else {}  # since PyTorch 2.1
     backends.register_backend("tryst", _open, extended_api=True, **devices)
+
+
+def replace_gloo() -> None:
+    """Open tryst wherever this process opens a process group of gloo from here on, for libraries that name gloo
+    themselves; for tensors on the CPU only. Call it on all ranks, before init_process_group; TORCH_TRYST_REPLACE_GLOO=1
+    calls it with the import. `torch.distributed.get_backend` still returns "gloo". Later calls do nothing. Raises
+    RuntimeError where a process group is open already."""
+    gloo.replace(_open)
 
 
 @contextlib.contextmanager
@@ -85,4 +94,6 @@ def dump(path: Optional[Union[str, os.PathLike]] = None, reason: str = "dump") -
 
 
 register()
+if gloo.is_set():
+    replace_gloo()
 atexit.register(_C.finisher_stop)

@@ -29,8 +29,8 @@ StorePtr group_store(const StorePtr &store, const std::string &name);
  *  it is a part of none. `store` is that of the process group. */
 std::shared_ptr<View> job_find(const StorePtr &store, const std::string &name);
 
-/** Note that `view` has all ranks of the job over `store`. The caller keeps `store` for as
- *  long as `view`. */
+/** Note that `view` has all ranks of the job over `store`. The caller keeps `store` for
+ *  as long as `view`. */
 void job_set(const StorePtr &store, const std::shared_ptr<View> &view);
 
 } // namespace tryst_torch
