@@ -39,6 +39,7 @@
 #include "rendezvous/op/op.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/submission.h"
+#include "thread.h"
 
 /* One of this many passes polls the descriptors: an idle pass costs about 0.1 µs, an
  * epoll call about 1 µs. */
