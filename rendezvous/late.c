@@ -88,8 +88,8 @@ static void path_text(const struct peer *peer, char text[PATH_TEXT_BYTES])
     snprintf(text, PATH_TEXT_BYTES, "%s%s", reach, loss);
 }
 
-/* Name the rank that the operation waits for, as far as it is known, and what is wrong with
- * the path to it. */
+/* Name the rank that the operation waits for, as far as it is known, and what is wrong
+ * with the path to it. */
 static void peer_text(const tryst_op *op, char *text, size_t capacity)
 {
     const struct above *above = &op->rdv->above;

@@ -257,8 +257,9 @@ void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status statu
     /* first: the cause of a held send answers its WANT */
     close_ops(&scope->ops, status, text);
     close_ops(&scope->warned, status, text);
-    producer_scope_answer(scope, RECORD_CLOSED,
-                          status == TRYST_E_CONTEXT ? TRYST_E_LEFT : TRYST_E_CLOSED, rank);
+    bool leaves = status == TRYST_E_CONTEXT;
+    producer_scope_answer(scope, RECORD_CLOSED, leaves ? TRYST_E_LEFT : TRYST_E_CLOSED,
+                          rank);
     rendezvous_reap_later(rdv, scope);
 }
 

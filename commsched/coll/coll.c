@@ -41,8 +41,8 @@ static const struct cause *lost_cause_find(const struct coll_run *run)
     return NULL;
 }
 
-/* Note the cause if a rank has died or left. Later collectives with this rank fail with the
- * cause, since they would wait for the rank. */
+/* Note the cause if a rank has died or left. Later collectives with this rank fail with
+ * the cause, since they would wait for the rank. */
 static void lost_rank_add(struct colls *colls, struct cause cause)
 {
     bool gone = cause.status == TRYST_E_PEER || cause.status == TRYST_E_LEFT;

@@ -36,7 +36,7 @@ const char *run_kind_name(const struct coll_run *run)
     return coll_kind_name(run->coll->kind);
 }
 
-int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
+static int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
 {
     const tryst_key *key = run->coll->keys[index];
     return key->src_rank == coll_op_rank(run->op) ? key->dst_rank : key->src_rank;

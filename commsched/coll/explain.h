@@ -16,7 +16,5 @@ void run_explain(struct coll_run *run, const char *text);
 int32_t run_waits_for(const struct coll_run *run);
 /** Return the name of the run's kind ("all-reduce"). Static. */
 const char *run_kind_name(const struct coll_run *run);
-/** Return the rank at the other end of flow `index` of the run. */
-int32_t run_flow_rank(const struct coll_run *run, uint32_t index);
 
 #endif

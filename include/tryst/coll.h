@@ -37,15 +37,16 @@
  *    has not submitted the collective end when that rank submits it or closes the step
  *    (TRYST_E_CLOSED), or by deadlines of their own. A rank that dies ends it with
  *    TRYST_E_PEER, one that leaves the group with TRYST_E_LEFT; tryst_error.origin_rank
- *    names the rank, and later collectives of the group end at once with the same cause. Where a deadline passed,
- *    and on each rank that this failure reaches, the text names a neighbour in the plan's
- *    trees that has sent nothing, if there is one; so a rank that never joined is named
- *    by its neighbours. After a failure the contents of `out` are undefined. All-to-all,
- *    gather and scatter exchange blocks between pairs: a failure ends them on the ranks
- *    that still exchange a block with the rank that failed.
- *  - Where ranks are on several hosts, the first collective starts the library's progress
- *    thread (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes too. On
- *    one host a rank that makes no progress delays the others.
+ *    names the rank, and later collectives of the group end at once with the same cause.
+ *    Where a deadline passed, and on each rank that this failure reaches, the text names
+ *    a neighbour in the plan's trees that has sent nothing, if there is one; so a rank
+ *    that never joined is named by its neighbours. After a failure the contents of `out`
+ *    are undefined. All-to-all, gather and scatter exchange blocks between pairs: a
+ *    failure ends them on the ranks that still exchange a block with the rank that
+ *    failed.
+ *  - Where ranks are on several hosts, the first collective starts the library's
+ *    progress thread (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes
+ *    too. On one host a rank that makes no progress delays the others.
  */
 #ifndef TRYST_COLL_H
 #define TRYST_COLL_H

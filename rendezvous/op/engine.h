@@ -179,10 +179,10 @@ struct rendezvous {
      *  send. */
     bool start_failed;
     uint32_t passes;
-    uint64_t moving;     /**< slices that are posted, or started and not acknowledged */
-    uint64_t moved_ns;   /**< the start of the last pass with `moving` > 0; 0: unknown */
-    uint32_t pauses;     /**< passes that came PAUSE_NS or more after the one before */
-    bool leaving;        /**< the group is being closed */
+    uint64_t moving;   /**< slices that are posted, or started and not acknowledged */
+    uint64_t moved_ns; /**< the start of the last pass with `moving` > 0; 0: unknown */
+    uint32_t pauses;   /**< passes that came PAUSE_NS or more after the one before */
+    bool leaving;      /**< the group is being closed */
     /** There was no memory for the parent in the control tree: each tick joins again. */
     bool join_again;
     /** LEAVE was sent to all links that were up. A link that comes up later sends LEAVE

@@ -159,10 +159,10 @@ struct tryst_op {
     uint8_t records; /**< enum op_records */
     uint8_t holds;   /**< holds of the progress domain; see op_hold */
     bool reported;
-    bool took_data;    /**< receive: DONE answers DATA `number`, not slices */
-    bool eager;        /**< send: holds eager credit */
-    bool shaped;       /**< moves an edge of a collective, described by `shape` */
-    bool raised;       /**< submitted without an urgency; a raise has set `priority` */
+    bool took_data;       /**< receive: DONE answers DATA `number`, not slices */
+    bool eager;           /**< send: holds eager credit */
+    bool shaped;          /**< moves an edge of a collective, described by `shape` */
+    bool raised;          /**< submitted without an urgency; a raise has set `priority` */
     uint16_t title_bytes; /**< `text` begins with the title of the operation (op_title) */
     _Atomic(bool) cancel_requested;
     /** The status at the origin of the failure in `fail` or `take_back`; TRYST_OK: the

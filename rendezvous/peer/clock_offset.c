@@ -115,7 +115,7 @@ static void root_clock_update(struct peer *peer, const struct link_clock *read)
     uint64_t known = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
     bool below = peer->rank < rdv->group->roster.rank;
     bool peer_text = read->root_error_ns <= (uint64_t)OFFSET_MAX &&
-                read->root_ns >= -OFFSET_MAX && read->root_ns <= OFFSET_MAX;
+                     read->root_ns >= -OFFSET_MAX && read->root_ns <= OFFSET_MAX;
     if (!below || !peer_text || (error > known && rdv->root_rank != peer->rank))
         return;
     rdv->root_rank = peer->rank;

@@ -31,8 +31,8 @@ void peer_ep_unreached(struct peer *peer);
  *  No effect if the peer is being given up or the next candidate follows. `text`, the
  *  reason, is read after "rank 3 "; NULL: not known. */
 void peer_ep_lost(struct peer *peer, const char *text);
-/** Describe a connection that is not there yet: "; dialling 10.0.0.2:4567 (TRYST_NET names
- *  the interfaces to use)", "; ucx on eth0 connects (…)"; else "". */
+/** Describe a connection that is not there yet: "; dialling 10.0.0.2:4567 (TRYST_NET
+ *  names the interfaces to use)", "; ucx on eth0 connects (…)"; else "". */
 enum { PEER_REACH_TEXT_BYTES = 160 };
 void peer_reach_text(const struct peer *peer, char text[PEER_REACH_TEXT_BYTES]);
 /** Close the endpoint, open the next candidate, or finish giving up, at the end of a

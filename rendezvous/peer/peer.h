@@ -116,7 +116,7 @@ struct peer_link {
     uint32_t round;   /**< rounds that have ended: each has more time for a way */
     bool silent;      /**< in this round a way brought no answer */
     struct link_address dialled;
-    int32_t from; /**< the rail to whose address the socket is bound; -1: none */
+    int32_t from; /**< the rail that gives the socket its address; -1: none */
     /** UP: the rail here on which the link has shown that the ranks reach each other. */
     uint32_t rail;
     /** CONNECTING: the listener's queue was full, so a process listens there. */

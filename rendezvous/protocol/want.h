@@ -73,7 +73,8 @@ void want_free(struct want *want);
  *  needs it. */
 void want_maybe_free(struct want *want);
 /** Queue CANCELED or CLOSED for the WANT, unless it is answered or an answer is queued.
- *  The want itself carries the answer, and a copy of `text`, unless that is NULL or "". */
+ *  The want itself carries the answer, and a copy of `text`, unless that is NULL or "".
+ *  */
 void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text);
 /** Set the text of the cause, a copy of `peer_text`. */
 void want_text_set(struct want *want, struct wire_text peer_text);

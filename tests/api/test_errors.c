@@ -222,7 +222,7 @@ static void test_arguments(void **state)
     run_two(arguments_main, NULL);
 }
 
-/* ---- texts of failed waits ----------------------------------------------------------- */
+/* ---- texts of failed waits --------------------------------------------------------- */
 
 enum { BY_WAIT, BY_WAIT_ALL, BY_WAIT_ANY, BY_TEST, WAYS };
 
@@ -255,7 +255,7 @@ static void titled_check(const struct harness_rank *rank, tryst_op *op, const ch
     CHECK_EQ(strcmp(tryst_last_error(), error.text), 0);
 }
 
-/* A wait that fails sets tryst_last_error, whether its operation has failed or goes on. */
+/* A wait that fails sets tryst_last_error, if its operation has failed or goes on. */
 static void wait_texts_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE + 1);
@@ -292,7 +292,7 @@ static void test_wait_texts(void **state)
     run_two(wait_texts_main, NULL);
 }
 
-/* ---- steps with other ids ------------------------------------------------------------- */
+/* ---- steps with other ids ---------------------------------------------------------- */
 
 /* Wait for the operation, which must end with `status` and a text that holds `reason`. */
 static void reason_check(tryst_op *op, tryst_status status, const char *reason)

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BULK = 16384, OURS_MOST = 64 * 1024, FDS_MOST = 2 };
+enum { BULK = 16384, OURS_MOST = 72 * 1024, FDS_MOST = 2 };
 
 struct use {
     double heap, segments; /* bytes of the library */

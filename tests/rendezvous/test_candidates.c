@@ -163,7 +163,7 @@ static void end_refused(struct peer *peer, tryst_step *step, tryst_op *send, uin
     rendezvous_reap(world.sides[0].rdv); /* the last call that tryst_group_close makes */
     assert_null(peer->endpoint.ep);
     assert_int_equal(world.ep_ids, ids);
-    world_done(send, TRYST_E_PEER);
+    world_done(send, peer->left ? TRYST_E_LEFT : TRYST_E_PEER);
     tryst_step_close(step, NULL);
     world_close(&world);
 }

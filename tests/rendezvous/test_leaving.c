@@ -63,7 +63,7 @@ static void test_leave_comes(void **state)
 }
 
 /* One status, whether the answer to a record comes before LEAVE or after: of a receive
- * whose WANT is parked, of one that both ends have posted, and of a later one. */
+ * with a parked WANT, of one that both ends have posted, and of a later one. */
 static void test_answers_come(void **state)
 {
     world_open(&world, 2, NULL);

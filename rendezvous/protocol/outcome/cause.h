@@ -44,8 +44,8 @@ struct cause cause_in_data(const tryst_op *op, tryst_status status,
 
 /** Bytes of the text of a cause, with its terminator. */
 enum { CAUSE_TEXT_BYTES = RECORD_TEXT_MAX };
-/** Write the text for a record about the failure of `op`; `cause`: the cause for the other
- *  end. "": none. Returns `text`. */
+/** Write the text for a record about the failure of `op`; `cause`: the cause for the
+ *  other end. "": none. Returns `text`. */
 const char *op_cause_text(const tryst_op *op, struct cause cause,
                           char text[static CAUSE_TEXT_BYTES]);
 /** Write a sentence for a cause that a record of a peer has reported: `peer_text`, the

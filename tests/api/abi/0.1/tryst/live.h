@@ -91,7 +91,7 @@ struct tryst_live_peer {
     uint8_t endpoint;
     uint8_t reserved;
     int32_t pid;
-    uint32_t reserved2;
+    uint16_t lost_to_mtu, lost_from_mtu;
     uint64_t frames_sent, frames_acked, frames_read;
     uint64_t in_flight_bytes;
     uint64_t bytes_sent, bytes_received;

@@ -27,6 +27,7 @@
     X(TRYST_E_PROTOCOL, 202, "the peer broke the protocol")                      \
     X(TRYST_E_UNREACHABLE, 203, "no transport reaches the peer")                 \
     X(TRYST_E_HANDSHAKE, 204, "the peer's version or settings differ")           \
+    X(TRYST_E_LEFT, 205, "the peer has left the group")                          \
     X(TRYST_E_ABORTED, 300, "the step was aborted")                              \
     X(TRYST_E_BOOTSTRAP, 301, "the ranks did not come together in time")         \
     X(TRYST_E_TOKEN, 302, "the job token is missing or was not proved")          \
