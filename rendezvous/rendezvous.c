@@ -255,6 +255,8 @@ void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;
     rdv->reap = false;
+    if (!list_empty(&rdv->scopes.reported))
+        aborts_reported_run(rdv);
     if (rdv->aborts_due)
         aborts_send_all(rdv);
     if (!list_empty(&rdv->device_loads))
@@ -317,10 +319,15 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
 }
 
 /* Drain input after a long gap, before time-outs are judged: answers may have come. */
-static void input_drain(struct rendezvous *rdv)
+static int input_drain(struct rendezvous *rdv)
 {
-    for (int i = 0; i < LATE_POLLS && poller_run(rdv->poller, 0) > 0; i++)
-        rails_progress(rdv);
+    int count = 0, more = 1;
+    for (int i = 0; i < LATE_POLLS && more > 0; i++) {
+        more = poller_run(rdv->poller, 0);
+        if (more > 0)
+            count += more + rails_progress(rdv);
+    }
+    return count;
 }
 
 static int timers_run(struct rendezvous *rdv)
@@ -328,13 +335,13 @@ static int timers_run(struct rendezvous *rdv)
     int count = 0;
     uint64_t now_ns = rendezvous_now(rdv);
     if (clock_since_ns(rdv->timers_ns, now_ns) > 2 * TICK_NS)
-        input_drain(rdv);
+        count = input_drain(rdv);
     rdv->timers_ns = now_ns;
     if (now_ns >= rdv->tick_ns)
         tick(rdv, now_ns);
     rdv->dispatch->timer(rdv->dispatch_arg, now_ns);
     if (rdv->deadlines.count)
-        count = deadlines_run(rdv, now_ns);
+        count += deadlines_run(rdv, now_ns);
     idle_release(rdv); /* however busy the engine is */
     return count;
 }

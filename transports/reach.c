@@ -5,7 +5,7 @@
  * Idea: a pure function of both identities gives an ordered list, so it is tested as a
  * table. A common prefix is a guess: bridges, tunnels and cables to a controller have the
  * same prefix on hosts that they do not join. So each way is only an attempt, the next
- * one follows (rendezvous/peer/dial.c), and the connection that comes about decides on
+ * one follows (rendezvous/peer/link.c), and the connection that comes about decides on
  * which rails both ends go on (reach_rail).
  *
  * Order: rails that share a subnet, the fastest first; all global addresses, as the

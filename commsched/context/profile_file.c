@@ -122,8 +122,10 @@ static bool file_replace(const char *path, const char *text, bool is_last)
 
 static void file_warn(struct profile_file *file, const char *reason, const char *action)
 {
+    /* at exit nothing of the program is called, as its log function */
+    const struct log *log = thread_exits() ? &file->thread.log : &file->ctx->log;
     if (!file->warned)
-        LOG_WARN(&file->ctx->log, "cannot write a profile to %s%s: %s%s", file->path,
+        LOG_WARN(log, "cannot write a profile to %s%s: %s%s", file->path,
                  *action ? "" : " (TRYST_PROFILE)", reason, action);
     file->warned = true;
 }

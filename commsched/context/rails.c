@@ -42,6 +42,8 @@
 #include "transports/module_load.h"
 
 static_assert(sizeof((struct rail *)0)->interface_name == NETIF_NAME_BYTES, "its name");
+static_assert(TRANSPORT_SELF == 0 && TRANSPORT_SHM == 1,
+              "their rails have these indices");
 static_assert(HOST_RAILS_MAX <= LINK_TCP_MAX, "links listen at each rail's address");
 
 /* A rail that failed to open lacked descriptors if fewer than this are left: a rail
@@ -174,8 +176,12 @@ static tryst_status rail_make(const struct rails_start *start,
     struct fault_script script;
     char why[TRANSPORT_TEXT_MAX];
     const char *fault = config_str(start->opener.config, CONFIG_FAULT);
-    if (params->index >= MEMORY_RAILS_MAX)
+    if (params->index >= MEMORY_RAILS_MAX) {
+        snprintf(params->text, TRANSPORT_TEXT_MAX,
+                 "this process has %d rails; name fewer interfaces in TRYST_NET",
+                 MEMORY_RAILS_MAX);
         return TRYST_E_UNSUPPORTED;
+    }
     if (*fault && fault_script_parse(fault, &script, why) == TRYST_OK)
         return fault_rail_open(ops, &script, params, rail_p);
     tryst_status status = ops->rail_open(params, rail_p);
@@ -342,12 +348,15 @@ static void netif_set(struct rails_start *start)
         start->in.netif = ctx->wiring->rails.interfaces->items[start->place];
 }
 
-/* Return the rail index of this kind and place. */
+/* Return the rail index of this kind and place. The transports without a network have an
+ * index of their own, which no number of interfaces can take. */
 static uint32_t index_get(struct rails *rails, enum transport_kind kind, uint32_t place)
 {
+    if (!transport_kind_uses_network(kind))
+        return (uint32_t)kind;
     if (!rails->indices[kind][place])
         rails->indices[kind][place] = (uint8_t)++rails->indices_count;
-    return rails->indices[kind][place] - 1u;
+    return TRANSPORT_SHM + rails->indices[kind][place];
 }
 
 static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind,
@@ -428,7 +437,12 @@ static void start_settle(tryst_ctx *ctx, struct rails_start **start_p, uint64_t 
         return;
     const char *name = transport_kind_name(start->kind);
     uint64_t begin_ns = start->opener.begin_ns;
+    uint64_t wait_ns = clock_monotonic_ns();
     opener_wait(&start->opener, until_ns);
+    if (clock_since_ns(wait_ns, clock_monotonic_ns()) > OPENER_SLOW_NS)
+        LOG_WARN(&ctx->log,
+                 "the close of the group has waited %.1f s for the start of %s",
+                 (double)clock_since_ns(wait_ns, clock_monotonic_ns()) / 1e9, name);
     if (!opener_leave(&start->opener))
         return; /* `run` has ended, and the caller's pass takes the rail */
     *start_p = NULL;

@@ -192,6 +192,8 @@ tryst_status progress_thread_start(tryst_ctx *ctx)
     tryst_status status = TRYST_OK;
     pthread_mutex_lock(&progress->thread_mutex);
     if (!thread_runs(progress)) {
+        /* relaxed: the thread of the last group has been joined. */
+        atomic_store_explicit(&progress->thread_stop, false, memory_order_relaxed);
         struct thread_params params = {.run = thread_run,
                                        .stop = thread_stop,
                                        .arg = ctx,
@@ -239,7 +241,7 @@ tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
     status = rendezvous_stream_wait(op, device, stream);
     if (status == TRYST_OK && op->kind >= OP_STEP_CLOSE)
         op_used(op, false);
-    else
+    if (status != TRYST_OK)
         return refuse(status,
                       "cannot make a stream of device %d wait: %s; the log has the "
                       "driver's error",

@@ -93,6 +93,7 @@ tryst_status scopes_init(struct scopes *scopes)
     list_init(&scopes->early);
     list_init(&scopes->reap);
     list_init(&scopes->aborted);
+    list_init(&scopes->reported);
     hash_table_init(&scopes->index);
     hash_table_init(&scopes->parked);
     keys_init(&scopes->keys);
@@ -143,6 +144,7 @@ void scope_free(struct scope *scope)
     list_remove(&scope->early_node);
     list_remove(&scope->reap_node);
     list_remove(&scope->aborted_node);
+    list_remove(&scope->reported_node);
     if (!spare_scope_put(scope->scopes, scope))
         scope_memory_free(scope);
 }

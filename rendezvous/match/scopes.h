@@ -66,6 +66,10 @@ struct scope {
     /** The status of the abort; TRYST_OK: not aborted. */
     int32_t abort_status;
     int32_t abort_rank;
+    /** In scopes->reported: a record has reported the abort, with this status; rank, from
+     *  and text are in the fields beside this one. */
+    struct list_node reported_node;
+    int32_t reported_status;
     uint64_t abort_time_ns;
     char abort_text[ABORT_TEXT_BYTES];
 };
@@ -80,6 +84,7 @@ struct scopes {
     struct list early;        /**< steps that are not open here yet */
     struct list reap;         /**< closing steps that may have ended */
     struct list aborted;      /**< aborted steps, by abort_number */
+    struct list reported;     /**< steps that the end of the pass aborts (abort_report) */
     struct hash_table index;  /**< all steps, by id */
     struct hash_table parked; /**< WANTs that wait in an entry (parked.h) */
     struct pool *entries;     /**< struct entry, of all steps */

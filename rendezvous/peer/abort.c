@@ -362,6 +362,38 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
     }
 }
 
+void abort_report(struct rendezvous *rdv, struct scope *scope, struct cause cause,
+                  const char *text, int32_t from)
+{
+    if (scope->state != SCOPE_OPEN || scope->abort_status != TRYST_OK ||
+        list_linked(&scope->reported_node))
+        return;
+    scope->abort_rank = cause.origin_rank;
+    scope->abort_from = from;
+    scope->reported_status = cause.origin_status;
+    snprintf(scope->abort_text, sizeof scope->abort_text, "%s", text);
+    list_push_back(&rdv->scopes.reported, &scope->reported_node);
+    rdv->reap = true;
+}
+
+void aborts_reported_run(struct rendezvous *rdv)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&rdv->scopes.reported)) != NULL) {
+        struct scope *scope = container_of(node, struct scope, reported_node);
+        struct abort_note cause = {.step = scope->id,
+                                   .time_ns = UINT64_MAX,
+                                   .status = scope->reported_status,
+                                   .rank = scope->abort_rank,
+                                   .from = scope->abort_from};
+        if (scope->abort_status != TRYST_OK)
+            continue;
+        snprintf(cause.text, sizeof cause.text, "%s", scope->abort_text);
+        if (scope_abort(rdv, scope, &cause))
+            causes_send(rdv, rdv->group->peers[cause.from]);
+    }
+}
+
 void abort_read(struct peer *peer, const void *data, size_t bytes)
 {
     struct link_abort abort;

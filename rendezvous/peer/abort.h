@@ -24,6 +24,14 @@ enum { EARLY_ABORTS_MAX = 1 << 10, PASSED_ABORTS_MAX = 1 << 12 };
 void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
                       int32_t rank, uint64_t time_ns, const char *text,
                       struct peer *from);
+/** Note that a record of rank `from` has ended an operation of an open step with the
+ *  cause of the step's abort: LINK_ABORT may come later, on another connection, and a
+ *  program that reads TRYST_E_ABORTED from an operation must read it from the step, too.
+ *  aborts_reported_run, before the pass delivers completions, aborts the step. The time
+ *  of the cause is not known, so the cause in LINK_ABORT counts as the earlier one. */
+void abort_report(struct rendezvous *rdv, struct scope *scope, struct cause cause,
+                  const char *text, int32_t from);
+void aborts_reported_run(struct rendezvous *rdv);
 /** Read a LINK_ABORT message. */
 void abort_read(struct peer *peer, const void *data, size_t bytes);
 /** Return the cause that refuses a record of a step: TRYST_E_ABORTED, also when the abort

@@ -106,6 +106,7 @@ static void link_adopt(struct peer *peer, struct link *link)
     if (peer->link.link)
         link_close(peer->link.link);
     peer->link.link = link;
+    peer->link.attempt = 0; /* none of this rank's ways has met the peer */
     link_events_set(link, &peer_link_events, peer);
     link_user_timeout_set(link, peer->rdv->set.peer_timeout_ns);
     hello_send(peer, link);

@@ -155,6 +155,15 @@ static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
     text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
 }
 
+/* Note the reason for which the candidate is left, for peer_ep_unreached. */
+static void refusal_note(struct peer *peer)
+{
+    (void)text_append(peer->endpoint.refused, sizeof peer->endpoint.refused, "%s%s: %s",
+                      *peer->endpoint.refused ? "; " : "",
+                      transport_kind_name(candidate_kind(peer)),
+                      peer->endpoint.mechanism);
+}
+
 /* Leave this candidate: no frame goes over it from here on. The end of the pass closes
  * it. */
 static void candidate_leave(struct peer *peer)
@@ -170,6 +179,7 @@ static void candidate_leave(struct peer *peer)
 static void candidate_refuse(struct peer *peer, const char *text)
 {
     mechanism_set(peer, text, strlen(text));
+    refusal_note(peer);
     LOG_INFO(peer->rdv->log, "cannot reach rank %d over %s: %s", peer->rank,
              transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
              peer->endpoint.mechanism);
@@ -264,6 +274,8 @@ void peer_ep_open(struct peer *peer, int candidate)
     bool loopback = peer->rank == rdv->group->roster.rank;
     assert(peer->life == PEER_ALIVE && !peer->endpoint.ep);
     peer->endpoint.state = PEER_EP_NONE;
+    if (candidate == 0)
+        peer->endpoint.refused[0] = '\0';
     if (candidate < peer->endpoint.refused_ahead)
         candidate = peer->endpoint.refused_ahead;
     if (candidate >= peer->endpoint.candidates_count && loopback) {
@@ -298,9 +310,10 @@ void peer_ep_open(struct peer *peer, int candidate)
 
 void peer_ep_unreached(struct peer *peer)
 {
-    char text[2 * TRANSPORT_TEXT_MAX];
+    char text[3 * TRANSPORT_TEXT_MAX];
+    const char *refused = peer->endpoint.refused;
     snprintf(text, sizeof text, "cannot be reached by any transport: %s",
-             peer->endpoint.mechanism);
+             *refused ? refused : peer->endpoint.mechanism);
     peer_give_up(peer, TRYST_E_UNREACHABLE, text);
 }
 
@@ -354,6 +367,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
         peer->endpoint.state == PEER_EP_STARTING ||
         peer->endpoint.state == PEER_EP_READY) {
         mechanism_set(peer, text, bytes);
+        refusal_note(peer);
         candidate_leave(peer);
     }
 }

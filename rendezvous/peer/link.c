@@ -89,8 +89,20 @@ void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT
     else if (!peer->link.dialled.family)
         snprintf(why, PEER_TEXT_MAX, "no TCP link for %s: %s", transport, text);
     else
-        snprintf(why, PEER_TEXT_MAX, "no TCP link to %s for %s: %s",
-                 link_address_text(&peer->link.dialled, at), transport, text);
+        snprintf(why, PEER_TEXT_MAX, "no TCP link to %s for %s: %s%s%s%s",
+                 link_address_text(&peer->link.dialled, at), transport, text,
+                 *peer->link.tried ? " (before: " : "", peer->link.tried,
+                 *peer->link.tried ? ")" : "");
+}
+
+/* Note why a way failed, once for each. */
+static void way_note(struct peer *peer, const char *text)
+{
+    char at[LINK_ADDRESS_TEXT_BYTES];
+    if (peer->link.round == 0)
+        (void)text_append(peer->link.tried, sizeof peer->link.tried, "%s%s: %s",
+                          *peer->link.tried ? "; " : "",
+                          link_address_text(&peer->link.dialled, at), text);
 }
 
 /* Find way number `attempt`. Returns NULL, or the reason why there is no such way. */
@@ -167,6 +179,7 @@ static tryst_status way_dial(struct peer *peer, const struct reach_way *way)
     peer->link.dialled = way->address;
     peer->link.from = way->rail;
     peer->link.attempt_ns = 0;
+    peer->link.attempt_since_ns = rendezvous_now(rdv);
     if (way->rail >= 0) {
         from.family = mine.rails[way->rail].family;
         memcpy(from.ip, mine.rails[way->rail].ip, sizeof from.ip);
@@ -214,28 +227,36 @@ void peer_link_connect(struct peer *peer)
             "limit of open files (ulimit -n)");
 }
 
-/* Go on to the next way. False: the Unix socket is used, the peer was met, or all ways of
- * this round were refused. */
-static bool way_next(struct peer *peer)
+/* Advance to the next way of a round, and to the first one after the last; true: a round
+ * has ended. */
+static bool way_advance(struct peer *peer)
 {
     struct reach_way way;
     uint32_t next = peer->link.attempt + 1;
-    if (peer->link.by_unix || peer->link.met)
-        return false;
     if (peer_way(peer, next, &way))
         next = 0;
-    if (next == peer->link.first && !peer->link.silent)
-        return false;
-    if (next == peer->link.first) {
-        peer->link.round++;
-        peer->link.silent = false;
-    }
     peer->link.attempt = next;
+    return next == peer->link.first;
+}
+
+/* Go on to the next way. False: the Unix socket is used, or a round has ended that proves
+ * that no process listens: all ways were refused, or one was and the others had no answer
+ * in the time of a second round (the first one, if the peer was met before). */
+static bool way_next(struct peer *peer)
+{
+    if (peer->link.by_unix)
+        return false;
+    if (!way_advance(peer))
+        return true;
+    bool long_enough = peer->link.met || peer->link.round > 0;
+    if (!peer->link.silent || (peer->link.refused && long_enough))
+        return false;
+    peer->link.round++;
+    peer->link.silent = peer->link.refused = false;
     return true;
 }
 
-/* Dial again; LEAVE, which the last connection had queued, goes with the new one. */
-static void redial(struct peer *peer)
+void peer_link_redial(struct peer *peer)
 {
     peer_link_connect(peer);
     if (peer->rdv->leave_sent && peer->life == PEER_ALIVE)
@@ -254,8 +275,9 @@ void peer_link_turn(struct peer *peer)
     link_close(peer->link.link);
     peer->link.link = NULL;
     peer->link.silent = true;
+    way_note(peer, "no answer");
     if (way_next(peer))
-        redial(peer);
+        peer_link_redial(peer);
 }
 
 /* ---- messages ---------------------------------------------------------------------- */
@@ -344,7 +366,7 @@ static void connect_answer(struct peer *peer, uint8_t type, const void *data,
     if (way_next(peer)) { /* another process has the peer's address here */
         link_close(peer->link.link);
         peer->link.link = NULL;
-        redial(peer);
+        peer_link_redial(peer);
         return;
     }
     peer_give_up(peer, TRYST_E_HANDSHAKE, "did not show this session's cookie");
@@ -404,16 +426,21 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
         peer_link_why(peer, text, reason);
     else
         snprintf(reason, sizeof reason, "%s", text);
+    if (connecting && !peer->link.met && !peer->link.by_unix)
+        way_note(peer, text);
+    peer->link.refused |= connecting && !peer->link.by_unix && status == TRYST_E_PEER;
     link_close(link);
     if (peer->life >= PEER_GIVING_UP)
         return;
-    if (dropped) {
+    if (dropped) { /* by the peer, or by another process with the peer's address */
+        if (!peer->link.by_unix)
+            (void)way_advance(peer);
         connect_later(peer);
         return;
     }
     if (unix_failed || (connecting && !short_of && way_next(peer))) {
         peer->link.via_tcp |= unix_failed;
-        redial(peer);
+        peer_link_redial(peer);
         return;
     }
     if (short_of && !peer->left)
@@ -490,7 +517,7 @@ void peer_leave(struct peer *peer)
 bool peer_leave_is_sent(const struct peer *peer)
 {
     if (!peer->link.link)
-        return true;
+        return !peer->link.again;
     return link_is_flushed(peer->link.link) &&
            (peer->link.state != PEER_LINK_CONNECTING || link_has_met(peer->link.link));
 }

@@ -9,6 +9,8 @@
 
 /** Dial way number link.attempt to the peer, or its Unix socket. */
 void peer_link_connect(struct peer *peer);
+/** Dial again; LEAVE, which the last connection had queued, goes with the new one. */
+void peer_link_redial(struct peer *peer);
 /** Dial the next way if the one that is dialled has had its time and brought no answer.
  *  */
 void peer_link_turn(struct peer *peer);

@@ -132,7 +132,7 @@ static void peer_link_unreached(struct peer *peer, const char *why)
     }
     peer_last_frames_read(peer);
     snprintf(reason, sizeof reason,
-             "cannot be reached: %.150s; if its process runs, check TRYST_NET, "
+             "cannot be reached: %.270s; if its process runs, check TRYST_NET, "
              "TRYST_PORT_RANGE and the firewall",
              why);
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
@@ -213,7 +213,9 @@ static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
         return false;
     if (!connect_is_answered(peer)) {
         peer->link.unanswered_ns += passed_ns;
-        peer->link.attempt_ns += passed_ns;
+        uint64_t since_ns =
+            clock_since_ns(peer->link.attempt_since_ns, rendezvous_now(peer->rdv));
+        peer->link.attempt_ns += passed_ns < since_ns ? passed_ns : since_ns;
     }
     return peer->link.unanswered_ns >= peer->rdv->set.connect_timeout_ns;
 }
@@ -333,7 +335,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         return;
     }
     if (peer->link.again && peer->link.state == PEER_LINK_CONNECTING && !peer->left)
-        peer_link_connect(peer);
+        peer_link_redial(peer);
     else
         peer_link_turn(peer);
     peer_heartbeat(peer);

@@ -7,8 +7,11 @@
  * has the proof (topology/net/tcp_path.h), so the sender reports the loss over the
  * link.
  *
- * Invariant: the descriptors of the process are searched only while nothing reaches the
- * peer, and for a few peers in a tick.
+ * Invariants: the descriptors of the process are searched only while nothing reaches the
+ * peer, for a few peers in a tick. A loss is reported once the same packet was repeated
+ * between two searches: after an outage the two connections recover at different times.
+ * A peer is given up for it only while each search confirms it and bulk is in flight,
+ * which no cancel can withdraw.
  */
 #include "loss.h"
 
@@ -24,8 +27,10 @@
 /* Time without progress until a search, and between searches: three repetitions of a lost
  * packet take 1.4 s and a probe of the tail. */
 #define SEARCH_NS (1500 * NS_PER_MS)
-/* Searches of one tick. Each reads the state of all descriptors. */
-enum { SEARCHES_MAX = 8 };
+/* Searches of one tick, each of which reads the state of all descriptors; doublings of
+ * the time between a peer's searches that find nothing; and small packets sent in one
+ * wait: a rank that computes does not read them. */
+enum { SEARCHES_MAX = 8, DOUBLINGS_MAX = 5, PROBES_MAX = 120 };
 
 /* True if this rank has sent what the peer has not received, as far as it is known. */
 static bool is_waiting(const struct peer *peer)
@@ -64,6 +69,7 @@ static void moved(struct peer *peer, uint64_t now_ns, uint64_t mark)
     static const struct tcp_loss none;
     peer->loss.mark = mark;
     peer->loss.search_ns = now_ns + SEARCH_NS;
+    peer->loss.probes = peer->loss.vain = peer->loss.repeats = 0;
     if (peer->loss.to.mtu)
         report(peer, &none);
 }
@@ -78,9 +84,26 @@ static bool search_is_allowed(const struct peer *peer)
     return rdv->loss_searches++ < SEARCHES_MAX;
 }
 
+/* Search, and report what is new: a loss, once its packet was repeated since the last
+ * search, or that the packet is no longer lost. */
+static void search(struct peer *peer, uint64_t now_ns)
+{
+    struct tcp_loss loss = {.mtu = 0};
+    bool found = link_loss_find(peer->link.link, &loss);
+    uint32_t before = peer->loss.repeats;
+    peer->loss.repeats = found ? loss.retransmits : 0;
+    if (found && before && loss.retransmits > before && !peer->loss.to.mtu)
+        report(peer, &loss);
+    else if (!found && peer->loss.to.mtu)
+        report(peer, &loss);
+    peer->loss.vain = found ? 0 : peer->loss.vain + 1;
+    uint32_t doublings =
+        peer->loss.vain < DOUBLINGS_MAX ? peer->loss.vain : DOUBLINGS_MAX;
+    peer->loss.search_ns = now_ns + (SEARCH_NS << doublings);
+}
+
 void peer_loss_tick(struct peer *peer, uint64_t now_ns)
 {
-    struct tcp_loss loss;
     uint64_t mark = mark_of(peer);
     if (peer->link.state != PEER_LINK_UP || link_is_unix(peer->link.link))
         return;
@@ -88,14 +111,15 @@ void peer_loss_tick(struct peer *peer, uint64_t now_ns)
         moved(peer, now_ns, mark);
         return;
     }
-    /* Each tick sends a small packet, for the search at a later tick. */
-    if (!peer->loss.to.mtu && now_ns >= peer->loss.search_ns && search_is_allowed(peer)) {
-        peer->loss.search_ns = now_ns + SEARCH_NS;
-        if (link_loss_find(peer->link.link, &loss))
-            report(peer, &loss);
-    }
+    if (peer->loss.probes == PROBES_MAX && !peer->loss.to.mtu)
+        return;
+    if (now_ns >= peer->loss.search_ns && search_is_allowed(peer))
+        search(peer, now_ns);
+    /* a small packet, for the search at a later tick */
+    peer->loss.probes++;
     peer_heartbeat_answer(peer);
     if (peer->loss.to.mtu &&
+        (peer->lane.in_flight_bytes || peer->endpoint.state == PEER_EP_OPENING) &&
         clock_since_ns(peer->loss.since_ns, now_ns) >= peer->rdv->set.peer_timeout_ns)
         peer_give_up(peer, TRYST_E_PEER, "was lost: no large packets reach it");
 }

@@ -44,7 +44,7 @@
 struct want;
 
 /** Bytes of the text of a peer's end: room for an address, an errno and a hint. */
-enum { PEER_TEXT_MAX = 256 };
+enum { PEER_TEXT_MAX = 384 };
 
 /** Bytes of the sentence about packets that are lost (loss.h). */
 enum { PEER_LOSS_TEXT_MAX = 320 };
@@ -115,7 +115,10 @@ struct peer_link {
     uint32_t first;   /**< the way with which each round of attempts begins */
     uint32_t round;   /**< rounds that have ended: each has more time for a way */
     bool silent;      /**< in this round a way brought no answer */
+    bool refused;     /**< in this round a host refused: no process listens there */
     struct link_address dialled;
+    /** The ways of the first round that failed: "10.0.0.2:4567: no answer; …". */
+    char tried[160];
     int32_t from; /**< the rail that gives the socket its address; -1: none */
     /** UP: the rail here on which the link has shown that the ranks reach each other. */
     uint32_t rail;
@@ -128,7 +131,8 @@ struct peer_link {
     /** CONNECTING: time in which this rank made passes and the peer's kernel did not
      *  answer. */
     uint64_t unanswered_ns;
-    uint64_t attempt_ns; /**< of unanswered_ns, the part of this attempt */
+    uint64_t attempt_ns;       /**< of unanswered_ns, the part of this attempt */
+    uint64_t attempt_since_ns; /**< the time at which it began */
 };
 
 /** The endpoint to the peer, and its candidates (endpoint.c). */
@@ -149,6 +153,8 @@ struct peer_endpoint {
     struct list held; /**< struct held_message, for candidates that are not open yet */
     uint32_t held_count;
     char mechanism[TRANSPORT_TEXT_MAX];
+    /** The candidates that were refused, and why: "ucx: …; ofi: …". */
+    char refused[2 * TRANSPORT_TEXT_MAX];
 };
 
 /** State of the protocol for what this rank sends, and for the replies to it. */
@@ -284,6 +290,9 @@ struct peer_loss {
     struct link_loss to;   /**< this rank's packets to the peer */
     struct link_loss from; /**< the peer's packets to this rank, as the peer reports */
     uint64_t since_ns;     /**< time of the report of `to` */
+    uint32_t repeats;      /**< of a large packet, at the last search; 0: none was lost */
+    uint32_t vain;         /**< searches in a row that found nothing */
+    uint32_t probes;       /**< small packets sent while nothing moves */
     uint64_t mark;         /**< what had reached the peer at the last tick that moved */
     uint64_t search_ns; /**< time of the next search, if nothing moves; 0: no tick yet */
 };

@@ -24,6 +24,7 @@
 #include "frames.h"
 #include "producer.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
 #include "rendezvous/protocol/outcome/cause.h"
 
 /* The first capacity of the array of answers. */
@@ -124,8 +125,11 @@ void producer_step_closed(struct peer *peer, const struct record_answer *closed)
         cause = cause_in_answer(peer, NULL, closed);
     else if (closed->header.status == TRYST_E_LEFT)
         cause.status = cause.origin_status = TRYST_E_LEFT;
+    const char *sentence = cause_sentence(cause, wire_answer_text(closed), text);
+    if (cause.status == TRYST_E_ABORTED)
+        abort_report(peer->rdv, scope, cause, sentence ? sentence : "", peer->rank);
     rank_set_remove(&scope->awaited, peer->rank);
-    sends_fail(peer, scope, cause, cause_sentence(cause, wire_answer_text(closed), text));
+    sends_fail(peer, scope, cause, sentence);
 }
 
 /* ---- the consumer ------------------------------------------------------------------ */

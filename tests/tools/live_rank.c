@@ -123,7 +123,7 @@ static void several_wait(int waited)
 {
     tryst_step *step = step_open(1);
     tryst_op *ops[9];
-    char name[16];
+    char name[32];
     if (me == 2)
         hang_outside();
     for (int i = 0; i < 9; i++) {

@@ -400,7 +400,7 @@ void bootstrap_listeners_close(struct bootstrap_listeners *listeners)
 static tryst_status here_choose(bool loopback, const char *net, struct err *err,
                                 struct sockaddr_storage *at_p)
 {
-    struct netif_list *selected = NULL;
+    struct netif_list *selected = NULL, *rails = NULL;
     struct sockaddr_in v4 = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     memset(at_p, 0, sizeof *at_p);
@@ -408,12 +408,11 @@ static tryst_status here_choose(bool loopback, const char *net, struct err *err,
     if (loopback)
         return TRYST_OK;
     tryst_status status = netif_choose(net, err, &selected);
-    for (size_t i = 0, best = 0; status == TRYST_OK && i < selected->count; i++) {
-        const struct netif *items = selected->items;
-        if (items[i].default_metric < items[best].default_metric)
-            best = i;
-        *at_p = items[best].address;
-    }
+    if (status == TRYST_OK)
+        status = netif_rails(selected, err, &rails);
+    if (status == TRYST_OK && rails->count)
+        *at_p = rails->items[0].address;
+    netif_list_close(rails);
     netif_list_close(selected);
     return status;
 }

@@ -14,6 +14,7 @@
 #include "core/text/status.h"
 #include "core/text/text.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
 
@@ -63,7 +64,9 @@ const char *op_cause_text(const tryst_op *op, struct cause cause,
                           char text[static CAUSE_TEXT_BYTES])
 {
     int32_t rank = op->rdv->group->roster.rank;
-    const char *reason = op_reason(op);
+    /* The operation may have the text of an earlier failure. */
+    bool aborted = cause.status == TRYST_E_ABORTED && op->scope->abort_status != TRYST_OK;
+    const char *reason = aborted ? op->scope->abort_text : op_reason(op);
     text[0] = '\0';
     if (!reason || cause.origin_status == TRYST_E_CONTEXT)
         return text; /* the text describes the close at this rank */
@@ -117,9 +120,12 @@ void peer_text_drop(struct peer *peer, char *text)
 void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text peer_text)
 {
     char text[CAUSE_TEXT_BYTES];
-    const char *sentence = op->text ? NULL : cause_sentence(cause, peer_text, text);
-    if (sentence)
+    const char *sentence = cause_sentence(cause, peer_text, text);
+    if (sentence && !op->text)
         op->text = mem_strdup(sentence);
+    /* A send may have this status from the consumer's allocate-callback. */
+    if (cause.status == TRYST_E_ABORTED && op->kind == OP_RECV)
+        abort_report(op->rdv, op->scope, cause, sentence ? sentence : "", op->peer->rank);
 }
 
 /* ---- in records -------------------------------------------------------------------- */
