@@ -117,7 +117,7 @@ if(TRYST_SANITIZE)
         "ASAN_OPTIONS=${TRYST_TEST_ASAN}:detect_stack_use_after_return=1"
         "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1"
-        "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1:atexit_sleep_ms=100:intercept_tls_get_addr=0")
+        "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1:atexit_sleep_ms=100:intercept_tls_get_addr=0:report_thread_leaks=0")
     if(TRYST_SANITIZE MATCHES thread)
         execute_process(COMMAND setarch -R true RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
         if(status EQUAL 0)

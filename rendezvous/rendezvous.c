@@ -319,7 +319,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
 }
 
 /* Drain input after a long gap, before time-outs are judged: answers may have come. */
-static int input_drain(struct rendezvous *rdv)
+__attribute__((noinline, cold)) static int input_drain(struct rendezvous *rdv)
 {
     int count = 0, more = 1;
     for (int i = 0; i < LATE_POLLS && more > 0; i++) {

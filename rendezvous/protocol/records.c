@@ -251,18 +251,12 @@ static size_t failure_put(const tryst_op *op, struct failure_payload *payload)
     return sizeof payload->failure + strlen(op_cause_text(op, cause, payload->text));
 }
 
-static bool pack_data(struct packer *packer, tryst_op *op)
+__attribute__((always_inline)) static inline bool pack_payload(struct packer *packer,
+                                                               tryst_op *op,
+                                                               const void *payload,
+                                                               size_t bytes)
 {
     struct peer *peer = packer->peer;
-    size_t bytes = op->fail == TRYST_OK ? op->bytes : 0;
-    const void *payload = op->tensor.data;
-    struct failure_payload failure;
-    if (__builtin_expect(op->device != NULL, 0))
-        payload = bytes ? op->device->slot->data : NULL; /* fetched from the device */
-    if (__builtin_expect(op->fail != TRYST_OK, 0)) {
-        bytes = failure_put(op, &failure);
-        payload = &failure;
-    }
     struct record_data record = data_fields(op, bytes);
     if (!stream_out_has_place(&peer->out.stream))
         return false;
@@ -281,6 +275,25 @@ static bool pack_data(struct packer *packer, tryst_op *op)
         op_trace_flow(op, trace_now_ns(op->rdv->trace));
     op->rdv->counters.data_inline++;
     return true;
+}
+
+/* Pack DATA that failed: its payload is the cause. Apart from pack_data, which is inlined,
+ * for the room that the text takes. */
+__attribute__((noinline, cold)) static bool pack_failure(struct packer *packer,
+                                                         tryst_op *op)
+{
+    struct failure_payload failure;
+    return pack_payload(packer, op, &failure, failure_put(op, &failure));
+}
+
+static bool pack_data(struct packer *packer, tryst_op *op)
+{
+    const void *payload = op->tensor.data;
+    if (__builtin_expect(op->fail != TRYST_OK, 0))
+        return pack_failure(packer, op);
+    if (__builtin_expect(op->device != NULL, 0))
+        payload = op->bytes ? op->device->slot->data : NULL; /* fetched from the device */
+    return pack_payload(packer, op, payload, op->bytes);
 }
 
 static bool pack_offer(struct packer *packer, tryst_op *op)
