@@ -9,6 +9,7 @@
  */
 #include "group_plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,6 +102,7 @@ static void link_hash(struct hash_stream *stream, const struct graph_link *link)
  * numbers, ranks, given routes. */
 static tryst_status graph_digest(const struct graph *graph, uint64_t *digest_p)
 {
+    assert(graph);
     struct hash_stream *stream;
     tryst_status status = hash_stream_open(&stream);
     if (status)

@@ -188,8 +188,7 @@ static void test_random(void **state)
             TIMEOUT_MIN_MS + (unsigned)(harness_random(&random) % TIMEOUT_SPAN_MS);
         failed += (uint64_t)run(&plan, timeout_ms);
     }
-    print_message("%llu exits, %llu failed\n", (unsigned long long)(2 * runs),
-                  (unsigned long long)failed);
+    print_message("%llu exits, %llu failed\n", 2ull * runs, (unsigned long long)failed);
     assert_int_equal(failed, 0);
 }
 

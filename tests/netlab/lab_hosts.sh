@@ -106,9 +106,9 @@ hosts() { # <kind>
     done
     case $1 in
     plain4) switched && address a eth0 10.9.1.1/24 && address b eth0 10.9.1.2/24 ;;
-    plain6) switched && address a eth0 fd09::1/64 && address b eth0 fd09::2/64 && at=[fd09::1] ;;
+    plain6) switched && address a eth0 fd09::1/64 && address b eth0 fd09::2/64 && at="[fd09::1]" ;;
     both) switched && address a eth0 10.9.1.1/24 fd09::1/64 && address b eth0 10.9.1.2/24 fd09::2/64 ;;
-    one6) switched && address a eth0 10.9.1.1/24 fd09::1/64 && address b eth0 fd09::2/64 && at=[fd09::1] ;;
+    one6) switched && address a eth0 10.9.1.1/24 fd09::1/64 && address b eth0 fd09::2/64 && at="[fd09::1]" ;;
     one4) switched && address a eth0 10.9.1.1/24 fd09::1/64 && address b eth0 10.9.1.2/24 ;;
     routed4) routed ;;
     routed6)
@@ -120,7 +120,7 @@ hosts() { # <kind>
         ip -n a route add default via fd09:1::
         ip -n b route add default via fd09:2::
         for h in a b; do ip -n $h address del "$(ip -n $h -4 -o address show dev eth0 | awk '{ print $4 }')" dev eth0; done
-        at=[fd09:1::1]
+        at="[fd09:1::1]"
         ;;
     docker) hosts_plain && for h in a b; do stub $h docker0 172.17.0.1/16; done ;;
     bridge) hosts_plain && for h in a b; do stub $h engine0 10.4.0.1/24; done ;;
@@ -182,10 +182,10 @@ hosts() { # <kind>
             ip route add fd09:$n::1/128 via fe80::2 dev ${h}eth0
             ip -n $h route add default via fe80::1 dev eth0
         done
-        at=[fd09:1::1]
+        at="[fd09:1::1]"
         ;;
     link4) switched && address a eth0 169.254.7.1/16 && address b eth0 169.254.7.2/16 && at=169.254.7.1 ;;
-    link6) switched && address a eth0 fe80::7:1/64 && address b eth0 fe80::7:2/64 && at=[fe80::7:1%eth0] ;;
+    link6) switched && address a eth0 fe80::7:1/64 && address b eth0 fe80::7:2/64 && at="[fe80::7:1%eth0]" ;;
     twins1 | twins2) # two interfaces in one subnet
         bridge sw0
         n=0
@@ -243,7 +243,7 @@ run() { # <kind> <transport> <ranks a host>
             TRYST_RANK=$rank TRYST_SIZE=$((2 * $3)) TRYST_BOOTSTRAP=$at:4711 TRYST_TRANSPORT=$2 \
                 TRYST_TOKEN=0123456789abcdef0123456789abcdef TRYST_BOOTSTRAP_TIMEOUT=20s TRYST_LOG_LEVEL=info \
                 timeout 60 ip netns exec $h "$program" >"$dir/out.$rank" 2>"$dir/err.$rank" &
-            pids+=($!)
+            pids+=("$!")
             rank=$((rank + 1))
         done
     done

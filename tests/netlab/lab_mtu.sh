@@ -20,7 +20,7 @@ fail() { echo "FAILED: $*"; head -n 40 "$dir"/*; exit 1; }
 for host in h0 h1; do
     ip -n $host link set eth0 mtu 9000
     ip -n switches link set p${host#h}b mtu 9000
-    [ $host$how = h1one ] || ip -n $host link set eth0 gso_max_segs 1
+    [ "$host$how" = h1one ] || ip -n $host link set eth0 gso_max_segs 1
 done
 lost0='packets of 9000 bytes from rank 0 to rank 1 (MTU of its eth0: 9000)'
 lost1='packets of 9000 bytes from rank 1 to rank 0 (MTU of its eth0: 9000)'

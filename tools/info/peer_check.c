@@ -287,6 +287,8 @@ static int gather(void *arg, const void *mine, void *all, size_t bytes)
                      PATIENCE_S);
 }
 
+static char *kept_data; /* of a failed exchange */
+
 /* Send and receive `bytes` in both directions. Returns the time in seconds, or -1 after
  * the reason was printed. */
 static double swap(struct check *check, tryst_group *group, uint64_t id, size_t bytes)
@@ -327,8 +329,9 @@ static double swap(struct check *check, tryst_group *group, uint64_t id, size_t 
     tryst_op_release(ops[0]);
     tryst_op_release(ops[1]);
     tryst_step_close(step, NULL);
-    if (status ==
-        TRYST_OK) /* else the library may still hold it until the group's close */
+    if (status != TRYST_OK)
+        kept_data = data; /* the library may still hold it until the group's close */
+    else
         free(data);
     return status == TRYST_OK ? (double)(end.tv_sec - start.tv_sec) +
                                     (double)(end.tv_nsec - start.tv_nsec) * 1e-9

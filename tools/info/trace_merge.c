@@ -50,6 +50,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const char *path,
 static bool origin_parse(const char *line, struct trace_file *file)
 {
     int used = 0;
+    /* NOLINTNEXTLINE(cert-err34-c): digits beyond the range fail the checks below */
     return sscanf(line, "%16" SCNx64 "\",\"rank\":%" SCNd32 ",\"size\":%" SCNd32 "%n",
                   &file->run, &file->rank, &file->size, &used) == 3 &&
            used > 0 && strcmp(line + used, middle) == 0 && file->run && file->size > 0 &&
@@ -147,11 +148,14 @@ static bool files_check(char **paths, struct trace_file *files, size_t count)
         files[i].path = paths[i];
         good = origin_read(&files[i]);
         if (good && i == 0)
-            seen = calloc((size_t)files[0].size, sizeof *seen);
-        good = good && (seen || refuse(paths[i], "out of memory")) &&
-               file_check(&files[0], &files[i], seen);
+            seen = calloc((size_t)files[0].size + 1, sizeof *seen);
+        if (good && !seen) {
+            (void)refuse(paths[i], "out of memory");
+            return false;
+        }
+        good = good && file_check(&files[0], &files[i], seen);
     }
-    good = good && missing_check(&files[0], seen);
+    good = good && seen && missing_check(&files[0], seen);
     free(seen);
     return good;
 }
@@ -194,9 +198,14 @@ int trace_merge(char **paths, FILE *out)
     size_t count = 0;
     while (paths[count])
         count++;
+    if (count == 0)
+        return 1;
     struct trace_file *files = calloc(count, sizeof *files);
-    bool good =
-        files ? files_check(paths, files, count) : refuse(paths[0], "out of memory");
+    if (!files) {
+        (void)refuse(paths[0], "out of memory");
+        return 1;
+    }
+    bool good = files_check(paths, files, count);
     if (good)
         fprintf(out, "%s%016" PRIx64 "\",\"size\":%" PRId32 "%s\n", head, files[0].run,
                 files[0].size, middle);
@@ -207,7 +216,7 @@ int trace_merge(char **paths, FILE *out)
     }
     if (good)
         fprintf(out, "%s\n", tail);
-    for (size_t i = 0; files && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         file_close(&files[i]);
     free(files);
     return good ? 0 : 1;
