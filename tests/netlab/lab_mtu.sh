@@ -28,7 +28,7 @@ lost1='packets of 9000 bytes from rank 1 to rank 0 (MTU of its eth0: 9000)'
 pids=()
 for rank in 0 1; do
     TRYST_RANK=$rank TRYST_SIZE=2 TRYST_HOST_ID=h$rank TRYST_BOOTSTRAP=10.88.1.1:4711 \
-        timeout 60 "$NETLAB" on h$rank "$program" 262144 7 >"$dir/out.$rank" 2>"$dir/err.$rank" &
+        timeout 60 "$NETLAB" on h$rank "$program" 262144 13 >"$dir/out.$rank" 2>"$dir/err.$rank" &
     pids+=($!)
 done
 for ((i = 0; i < 100; i++)); do
