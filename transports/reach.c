@@ -56,7 +56,7 @@ static bool is_at(const struct rail_address *rail, uint8_t family, const uint8_t
            memcmp(rail->ip, ip, ip_bytes(family)) == 0;
 }
 
-/* What other hosts an address leads to. */
+/* The hosts that an address can reach. */
 enum scope { SCOPE_NONE, SCOPE_GLOBAL, SCOPE_LINK4, SCOPE_LINK6, SCOPE_HOST };
 
 static enum scope scope_of(const struct rail_address *rail)

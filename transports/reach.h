@@ -25,15 +25,15 @@ struct reach_way {
 };
 
 /** Get way number `attempt` (from 0) to the rank `theirs` from the rank `mine`, best
- *  first. `turn` spreads pairs of ranks over equally good rails. An address that both
- *  hosts have is no way between them, and loopback is one on one host only. False: there
- *  is no way of this number; for attempt 0 `*why_p` is the reason. */
+ *  first. `turn` spreads pairs of ranks over equally good rails. Addresses
+ *  that both hosts have are left out, and loopback between two hosts. False: the list is
+ *  shorter; for attempt 0 `*why_p` is the reason. */
 bool reach_way(const struct host_identity *mine, const struct host_identity *theirs,
                uint32_t turn, const struct reach_scopes *scopes, uint32_t attempt,
                struct reach_way *way_p, const char **why_p);
 
-/** Get the rail here on which a link arrived or left, by its socket's local address; if
- *  that is no rail's, the first rail of the family. */
+/** Get the rail here on which a link arrived or left, by its socket's local address; for an
+ *  address without a rail, the first rail of the family. */
 uint32_t reach_rail(const struct host_identity *mine, const struct link_address *local);
 /** Get the rail here for a rank of the same host: the first of a family that both
  *  have. */

@@ -105,7 +105,7 @@ static void way_note(struct peer *peer, const char *text)
                           link_address_text(&peer->link.dialled, at), text);
 }
 
-/* Find way number `attempt`. Returns NULL, or the reason why there is no such way. */
+/* Get way number `attempt`. Returns NULL, or the reason why the list is shorter. */
 static const char *peer_way(const struct peer *peer, uint32_t attempt,
                             struct reach_way *way_p)
 {

@@ -17,8 +17,8 @@ struct job_row {
     const char *name, *part; /* variables of the job, and of a part of it; may be NULL */
 };
 
-/* In the order of enum launcher. A job of Slurm is a heterogeneous one's first, and a
- * member of an array has an id of its own. */
+/* In the order of enum launcher. Slurm sets the id of a heterogeneous job's leader on
+ * each task, and a separate id for each member of an array. */
 static const struct job_row rows[] = {
     {LAUNCHER_TORCHRUN, "TORCHELASTIC_RUN_ID", NULL},
     {LAUNCHER_HYDRA, "PMI_JOBID", NULL}, /* srun --mpi=pmi2; mpiexec.hydra has none */

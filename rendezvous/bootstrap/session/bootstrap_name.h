@@ -36,8 +36,8 @@ struct bootstrap_name {
 tryst_status bootstrap_name_open(const char *text, struct err *err,
                                  struct bootstrap_name *name_p);
 
-/** Take the answer of a lookup that has ended, and start the next one if it is due. Wait
- *  only while there is no answer yet, at most until `until_ns`.
+/** Take the answer of a lookup that has ended, and start the next one if it is due. Block
+ *  only before the first answer, at most until `until_ns`.
  *  TRYST_OK          `found` holds addresses
  *  TRYST_AGAIN       the host has no address so far: `why`
  *  TRYST_E_CANCELED  the wait was cancelled */
