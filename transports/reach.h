@@ -32,8 +32,8 @@ bool reach_way(const struct host_identity *mine, const struct host_identity *the
                uint32_t turn, const struct reach_scopes *scopes, uint32_t attempt,
                struct reach_way *way_p, const char **why_p);
 
-/** Get the rail here on which a link arrived or left, by its socket's local address; for an
- *  address without a rail, the first rail of the family. */
+/** Get the rail here on which a link arrived or left, by its socket's local address; for
+ *  an address without a rail, the first rail of the family. */
 uint32_t reach_rail(const struct host_identity *mine, const struct link_address *local);
 /** Get the rail here for a rank of the same host: the first of a family that both
  *  have. */

@@ -84,8 +84,8 @@ static bool search_is_allowed(const struct peer *peer)
     return rdv->loss_searches++ < SEARCHES_MAX;
 }
 
-/* Search. Report a loss once its packet was repeated since the last search, and the end of
- * a reported loss. */
+/* Search. Report a loss once its packet was repeated since the last search, and the end
+ * of a reported loss. */
 static void search(struct peer *peer, uint64_t now_ns)
 {
     struct tcp_loss loss = {.mtu = 0};

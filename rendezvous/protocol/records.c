@@ -277,8 +277,8 @@ __attribute__((always_inline)) static inline bool pack_payload(struct packer *pa
     return true;
 }
 
-/* Pack DATA that failed: its payload is the cause. Apart from pack_data, which is inlined,
- * for the room that the text takes. */
+/* Pack DATA that failed: its payload is the cause. Apart from pack_data, which is
+ * inlined, for the room that the text takes. */
 __attribute__((noinline, cold)) static bool pack_failure(struct packer *packer,
                                                          tryst_op *op)
 {
