@@ -550,11 +550,8 @@ static void test_large_packets_are_lost(void **state)
         tryst_op *ops[2] = {world_send(&world, 0, steps[0], key, out, LARGE, NULL),
                             world_recv(&world, 1, steps[1], key, in, LARGE, NULL)};
         advance_s(1);
-        world.loss =
-            (struct tcp_loss){.mtu = 9000,
-                              .retransmits = 3,
-                              .interface_mtu = 4000,
-                              .interface = "eth0"};
+        world.loss = (struct tcp_loss){
+            .mtu = 9000, .retransmits = 3, .interface_mtu = 4000, .interface = "eth0"};
         assert_false(peer_loss_text(world_peer(&world, 0, 1), "", text, sizeof text));
         advance_s(3);
         assert_false(said(0, lost)); /* after an outage a packet is repeated no more */
