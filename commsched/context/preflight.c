@@ -342,7 +342,8 @@ static void topology_judge(struct preflight *self, const struct graph *graph)
     struct overlay *overlay = NULL;
     int size = self->launch_known && self->launch.size > 1 ? self->launch.size : 0;
     if (graph->ranks_count == 0 || (size && graph->ranks_count != (uint32_t)size)) {
-        FOUND(self, size ? ", and the job has %d" : "", size);
+        if (size)
+            FOUND(self, ", and the job has %d", size);
         FAIL(self, "name a topology of the job's ranks, in their order");
     } else if (overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK) {
         FOUND(self, "; %s", err.text);
