@@ -108,8 +108,11 @@ struct peer_link {
      *  the next tick tries again. */
     bool again;
     bool by_unix; /**< CONNECTING: by the Unix socket */
-    /** TCP was accepted once, or the Unix socket was refused: a later failure means
-     *  death. */
+    /** The Unix socket was refused. The peer's process has ended if its port is refused
+     *  too; a socket alone may be missing on a machine whose boot has the peer's id. */
+    bool unix_refused;
+    /** TCP was accepted once, or all of the peer's sockets were refused: a later failure
+     *  means death. */
     bool met;
     uint32_t attempt; /**< number of the way that is or was dialled (reach.h) */
     uint32_t first;   /**< the way with which each round of attempts begins */

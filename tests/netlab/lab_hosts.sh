@@ -16,7 +16,7 @@ if [ "${1:-}" != --within ]; then
         --kill-child=KILL -- bash "$(readlink -f "$0")" --within "$@"
 fi
 program=$2 kinds=$3 transports=$4 counts=$5
-every=plain4,plain6,both,one6,one4,routed4,routed6,docker,bridge,cable,wires,dead,dead0,tunnel,vip,alias,lo4,lo6,link4,link6,twins1,twins2,pods
+every=plain4,plain6,both,one6,one4,routed4,routed6,docker,bridge,cable,wires,dead,dead0,tunnel,vip,alias,lo4,lo6,link4,link6,twins1,twins2,pods,clones
 [ "$kinds" != all ] || kinds=$every
 
 mount -t tmpfs none /run && mkdir /run/netns
@@ -205,6 +205,7 @@ hosts() { # <kind>
             stub $h cni0 10.244.$n.1/24
         done
         ;;
+    clones) hosts_plain ;; # machines of one image, whose boots have one id (REACH_CLONE, reach.c)
     *) echo "what is '$1'?" >&2 && exit 2 ;;
     esac
 }
@@ -238,6 +239,8 @@ run() { # <kind> <transport> <ranks a host>
     local h i rank=0 pids=() good=yes reached line
     rm -f "$dir"/*
     hosts "$1"
+    unset REACH_CLONE
+    [ "$1" != clones ] || export REACH_CLONE=1
     for h in a b; do
         for ((i = 0; i < $3; i++)); do
             TRYST_RANK=$rank TRYST_SIZE=$((2 * $3)) TRYST_BOOTSTRAP=$at:4711 TRYST_TRANSPORT=$2 \

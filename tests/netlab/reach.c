@@ -5,18 +5,34 @@
  * lab_reach.sh runs it on hosts that a firewall keeps apart, lab_hosts.sh on hosts with
  * the interfaces of real machines, lab_mtu.sh on hosts between which large packets are
  * lost.
+ * With REACH_CLONE set the process seems to run in the first network namespace of its
+ * machine, whose number is the same on every machine.
  * usage: reach [<bytes> [<deadline in seconds>]] */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <tryst/tryst.h>
+#include <unistd.h>
 
 enum { BYTES_MAX = 1 << 20, RANKS_MAX = 8 };
 
 static uint64_t tensor_bytes = 4096;
 static tryst_op_params op_params = {.struct_size = sizeof op_params};
+
+/* In place of the C library's. */
+int stat(const char *path, struct stat *info)
+{
+    static const ino_t first_namespace = 4026531840;
+    int failed = (int)syscall(SYS_newfstatat, AT_FDCWD, path, info, 0);
+    if (!failed && getenv("REACH_CLONE") && strcmp(path, "/proc/self/ns/net") == 0)
+        info->st_ino = first_namespace;
+    return failed;
+}
 
 static tryst_op *post(tryst_group *group, tryst_step *step, int src, int dst, char *data)
 {

@@ -820,6 +820,35 @@ static void test_never_reached(void **state)
     }
 }
 
+/* The Unix socket is refused, since the peer has ended, or since it is on another machine
+ * whose boot has the same id: the outcome of TCP decides. */
+static void test_unix_refused(void **state)
+{
+    static const tryst_status tcp[] = {TRYST_E_UNREACHABLE, TRYST_E_PEER};
+    for (size_t i = 0; i < COUNT_OF(tcp); i++) {
+        world_open(&world, 3, impatient);
+        world_settle(&world);
+        only_by_tcp();
+        world_peer(&world, 1, 2)->link.via_tcp = false;
+        world.unix_fails = TRYST_E_PEER;
+        world.link_fails = tcp[i];
+        tryst_step *step = world_step(&world, 1, 1);
+        tryst_op *send =
+            world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
+        world_settle(&world);
+        advance_s(2);
+        if (tcp[i] == TRYST_E_PEER)
+            check_failed(send, 2, "rank 2 died: cannot connect: no way");
+        else
+            check_status(send, TRYST_E_UNREACHABLE, 2,
+                         "rank 2 cannot be reached: no TCP link to listener 3 for shm: "
+                         "cannot connect: no way; if its process runs, check "
+                         "TRYST_NET, TRYST_PORT_RANGE and the firewall");
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
 /* No transport reaches the peer. A peer that has died meanwhile must be reported as
  * dead. */
 static void test_unreached(void **state)
@@ -1014,6 +1043,7 @@ int main(void)
         cmocka_unit_test(test_connect_again),
         cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_never_reached),
+        cmocka_unit_test(test_unix_refused),
         cmocka_unit_test(test_unreached),
         cmocka_unit_test(test_held_bound),
         cmocka_unit_test(test_met_while_cut),

@@ -163,6 +163,7 @@ struct world {
     /** Number of next calls of link_connect that find a full queue. */
     uint32_t link_again;
     tryst_status link_fails; /**< the error of link_connect; TRYST_OK: it succeeds */
+    tryst_status unix_fails; /**< the error of a Unix socket; TRYST_OK: link_fails */
     /** Number of accepted links that are dropped before they are read. */
     uint32_t link_drops;
     struct link_listener *listeners[WORLD_RANKS_MAX];

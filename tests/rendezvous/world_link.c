@@ -30,6 +30,7 @@ struct link {
     void *arg;
     struct link_listener *accept; /* the listener, until the link is handed over */
     tryst_status fails;           /* the status of a connection that failed */
+    bool refused_unix;            /* it was to be a Unix socket */
     bool close_reported, closed;
     bool met; /* a listener accepted the connection */
     bool ran; /* the owner has made a pass */
@@ -114,7 +115,9 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
     }
     struct link *link = link_make(container_of(poller, struct side, poller), NULL);
     link_events_set(link, events, arg);
-    link->fails = world_current->link_fails;
+    link->fails = via_unix && world_current->unix_fails ? world_current->unix_fails
+                                                        : world_current->link_fails;
+    link->refused_unix = via_unix && world_current->unix_fails;
     if (listener && !link->fails) {
         struct side *side = &world_current->sides[listener->id - 1];
         link->other = link_make(side, listener);
@@ -177,7 +180,7 @@ int32_t link_peer_pid(const struct link *link)
 
 bool link_is_unix(const struct link *link)
 {
-    return false;
+    return link->refused_unix;
 }
 
 bool link_local_address(const struct link *link, struct link_address *address_p)

@@ -78,7 +78,7 @@ at=127.0.0.1:$((port + 1))
 begin other TRYST_RANK=0 TRYST_JOB=b
 until grep -qi "$(printf ':%04X 00000000:0000 0A' $((port + 1)))" /proc/net/tcp; do sleep 0.02; done
 at=
-torch=(-u TRYST_SIZE WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TRYST_BOOTSTRAP_TIMEOUT=1s)
+torch=(-u TRYST_SIZE WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" TRYST_BOOTSTRAP_TIMEOUT=1s)
 begin zero "${torch[@]}" RANK=0
 begin one "${torch[@]}" RANK=1
 ends zero 1
