@@ -138,6 +138,18 @@ set(TRYST_SLOW_TESTS
     rendezvous_bootstrap_failures rendezvous_hostile rendezvous_outcomes
     tools_endless tools_output tools_pp_bench_bubble tools_pp_bench_device tools_pp_bench_equal_ofi)
 
+# Long under TSan: each takes 15 s or more there, and its threads meet in a test that stays.
+set(TRYST_TSAN_LONG
+    api_auto_priority_self api_auto_priority_shm # coll_recorded has their threads
+    api_close_soon_auto api_coll_matrix_self api_coll_matrix_shm api_crossed_self api_crossed_ucx api_descriptors_ucx
+    api_random_auto api_random_fault_shm api_random_fault_ucx api_random_shm-cma api_random_shm-ring
+    api_slow_start_ucx api_volume_shm api_volume_sm_ucx
+    commsched_alloc_walk_recorded commsched_coll_run_shm conformance_self conformance_shm_device
+    pipeline_check pipeline_engine_loop pipeline_schedule_runs pipeline_stage
+    test_ofi_rxm tools_bench_dp_few tools_perf_coll tools_pp_bench_device tools_pp_bench_usage)
+# Long under ASan: the same code runs there in another test.
+set(TRYST_ASAN_LONG api_coll_matrix_self topology_plan_sizes)
+
 # tryst_test_add(<name> COMMAND <command>… [LABELS …] [TIMEOUT …] [ENVIRONMENT …])
 # The same for a command that exists already (a script, a tool).
 function(tryst_test_add name)
@@ -147,6 +159,10 @@ function(tryst_test_add name)
     endif()
     if(arg_LABELS STREQUAL fast AND name IN_LIST TRYST_SLOW_TESTS)
         set(arg_LABELS slow)
+    endif()
+    if((TRYST_SANITIZE MATCHES thread AND name IN_LIST TRYST_TSAN_LONG) OR
+       (TRYST_SANITIZE MATCHES address AND name IN_LIST TRYST_ASAN_LONG))
+        set(arg_LABELS long)
     endif()
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 60)
