@@ -27,6 +27,9 @@ PATH=$PATH:/usr/sbin:/sbin # tc, which is not on an ordinary user's PATH
 usage() {
     cat >&2 <<END
 usage: netlab.sh FILE COMMAND…           build the lab, run COMMAND in it, take it down
+from the environment:
+       NETLAB_QUEUE=3ms|256k             the queue of each port, in time or in bytes (3ms)
+       NETLAB_TCP=reno|bbr|cubic         the congestion control of all hosts (reno)
 within COMMAND, \$NETLAB being this script:
        \$NETLAB on HOST COMMAND…         run it on that host (a process of the same id)
        \$NETLAB ranks COMMAND…           run it on every host, as ranks that find each other
@@ -40,10 +43,12 @@ say() { echo "netlab: $*" >&2; }
 die() { say "$*"; exit 1; }
 
 # Bursts of 64 KiB would split a trunk unevenly between flows, so the bucket holds one
-# such packet and a quarter of a millisecond of the line. Short queues and reno: with
-# longer queues, or with bbr, two flows take many seconds to find their halves of a trunk.
+# such packet and a quarter of a millisecond of the line. By default short queues and
+# reno: with longer queues, or with bbr, two flows take many seconds to find their halves
+# of a trunk.
 gso_bytes=32768
-queue_ms=3
+queue=${NETLAB_QUEUE:-3ms}
+tcp=${NETLAB_TCP:-reno}
 port=4711
 
 # --- outside ----------------------------------------------------------------------------
@@ -152,8 +157,10 @@ shape() { # <namespace> <interface> <rate>
     *kbit) bits=${3%kbit}000 ;;
     *) die "a rate is 100kbit, 400mbit, 1gbit or -, not '$3'" ;;
     esac
+    local bound=latency
+    [[ $queue = *s ]] || bound=limit
     tc -n "$1" qdisc replace dev "$2" root tbf rate "$3" \
-        burst $((gso_bytes + 200 + bits / 8 / 4000)) latency ${queue_ms}ms
+        burst $((gso_bytes + 200 + bits / 8 / 4000)) $bound "$queue"
 }
 
 # Give a host's interface its address in <net>; `bytes` and `address` read the files
@@ -192,7 +199,7 @@ make_host() { # <host>
     # With two interfaces in one network, each answers ARP only for its own address.
     settings "$1" ipv4/conf/all/arp_ignore=1 ipv4/conf/all/arp_announce=2 \
         ipv4/conf/all/rp_filter=0 ipv4/conf/default/rp_filter=0 \
-        ipv4/tcp_congestion_control=reno \
+        ipv4/tcp_congestion_control="$tcp" \
         ipv6/conf/default/disable_ipv6="$([ "$family" = 4 ] && echo 1 || echo 0)"
     ip -n "$1" link set lo up
 }

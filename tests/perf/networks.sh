@@ -27,6 +27,10 @@ network() { # <name>: print the lines of a lab
         printf '%s\n' "host h0 h1 h2 h3" "switch s0 s1" "link h0 s0 400mbit" "link h1 s1 400mbit" \
             "link h2 s0 400mbit" "link h3 s1 400mbit" "link s0 s1 400mbit"
         ;;
+    trunk) # the same; all hosts could take more than the trunk
+        printf '%s\n' "host h0 h1 h2 h3" "switch s0 s1" "link h0 s0 800mbit" "link h1 s1 800mbit" \
+            "link h2 s0 800mbit" "link h3 s1 800mbit" "link s0 s1 400mbit"
+        ;;
     racks8)
         echo "host $(seq -s ' ' -f h%g 0 7)"
         echo "switch s0 s1"
@@ -38,7 +42,7 @@ network() { # <name>: print the lines of a lab
             "link h0 h2 200mbit" "link h1 h3 200mbit" "link h0 h3 200mbit"
         ;;
     *)
-        echo "not a network: '$1'; choose of pair, star, star8, uneven, racks, racks8, mesh, eight" >&2
+        echo "not a network: '$1'; choose of pair, star, star8, uneven, racks, trunk, racks8, mesh, eight" >&2
         return 2
         ;;
     esac
