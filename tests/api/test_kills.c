@@ -122,11 +122,10 @@ static void sides_close(struct side *sides)
         free(sides[i].received);
 }
 
-static void kill_main(struct harness_rank *rank)
+/* Open the sides and a step, and have the victim die within the time of an exchange. */
+static tryst_step *victim_begin(struct harness_rank *rank, struct side *sides)
 {
     struct kill_run *run = rank->arg;
-    struct side sides[RANKS];
-    char edge[24];
     tryst_step *step = harness_step(rank, 1);
     sides_open(sides);
     exchange(rank, step, "connect", 8, sides);
@@ -135,6 +134,14 @@ static void kill_main(struct harness_rank *rank)
     exchange(rank, step, "measured", BYTES, sides);
     if (rank->rank == VICTIM)
         killer_start(run, harness_now_ns() - begin_ns);
+    return step;
+}
+
+static void kill_main(struct harness_rank *rank)
+{
+    struct side sides[RANKS];
+    char edge[24];
+    tryst_step *step = victim_begin(rank, sides);
     for (int i = 0; i < ROUNDS; i++) {
         snprintf(edge, sizeof edge, "round %d", i);
         exchange(rank, step, edge, BYTES, sides);
@@ -239,18 +246,10 @@ static void close_timed(struct harness_rank *rank, tryst_step *step)
  * transfers with the living. */
 static void close_main(struct harness_rank *rank)
 {
-    struct kill_run *run = rank->arg;
     struct side sides[RANKS];
     char edge[24];
     bool failed = false;
-    tryst_step *step = harness_step(rank, 1);
-    sides_open(sides);
-    exchange(rank, step, "connect", 8, sides);
-    harness_barrier(rank, &run->counter);
-    uint64_t begin_ns = harness_now_ns();
-    exchange(rank, step, "measured", BYTES, sides);
-    if (rank->rank == VICTIM)
-        killer_start(run, harness_now_ns() - begin_ns);
+    tryst_step *step = victim_begin(rank, sides);
     for (int i = 0; !failed; i++) {
         snprintf(edge, sizeof edge, "round %d", i);
         for (int peer = 0; peer < RANKS; peer++)

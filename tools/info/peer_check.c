@@ -51,6 +51,7 @@ struct check {
     int rank; /* 0: this host listens */
     struct hello mine, theirs;
     struct results out, in; /* paths from here, paths to here */
+    char *kept;             /* by a failed exchange: in use until the group's close */
 };
 
 /* ---- coming together --------------------------------------------------------------- */
@@ -287,8 +288,6 @@ static int gather(void *arg, const void *mine, void *all, size_t bytes)
                      PATIENCE_S);
 }
 
-static char *kept_data; /* of a failed exchange */
-
 /* Send and receive `bytes` in both directions. Returns the time in seconds, or -1 after
  * the reason was printed. */
 static double swap(struct check *check, tryst_group *group, uint64_t id, size_t bytes)
@@ -330,7 +329,7 @@ static double swap(struct check *check, tryst_group *group, uint64_t id, size_t 
     tryst_op_release(ops[1]);
     tryst_step_close(step, NULL);
     if (status != TRYST_OK)
-        kept_data = data; /* the library may still hold it until the group's close */
+        check->kept = data;
     else
         free(data);
     return status == TRYST_OK ? (double)(end.tv_sec - start.tv_sec) +
@@ -386,6 +385,7 @@ static bool job_run(struct check *check)
         printf("job: FAIL: %s\n", tryst_last_error());
     if (group)
         tryst_group_close(group);
+    free(check->kept);
     tryst_close(ctx);
     tryst_config_close(config);
     return good;
