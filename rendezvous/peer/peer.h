@@ -109,7 +109,7 @@ struct peer_link {
     bool again;
     bool by_unix; /**< CONNECTING: by the Unix socket */
     /** The Unix socket was refused. The peer's process has ended if its port is refused
-     *  too; a socket alone may be missing on a machine whose boot has the peer's id. */
+     *  too; the socket alone may be one of another machine with the same boot id. */
     bool unix_refused;
     /** TCP was accepted once, or all of the peer's sockets were refused: a later failure
      *  means death. */

@@ -6,7 +6,7 @@
  * the interfaces of real machines, lab_mtu.sh on hosts between which large packets are
  * lost.
  * With REACH_CLONE set the process seems to run in the first network namespace of its
- * machine, whose number is the same on every machine.
+ * machine, which has the same number on every machine.
  * usage: reach [<bytes> [<deadline in seconds>]] */
 #include <fcntl.h>
 #include <stdio.h>

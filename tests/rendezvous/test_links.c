@@ -821,7 +821,7 @@ static void test_never_reached(void **state)
 }
 
 /* The Unix socket is refused, since the peer has ended, or since it is on another machine
- * whose boot has the same id: the outcome of TCP decides. */
+ * with the same boot id: the outcome of TCP decides. */
 static void test_unix_refused(void **state)
 {
     static const tryst_status tcp[] = {TRYST_E_UNREACHABLE, TRYST_E_PEER};
