@@ -318,7 +318,8 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
         live_tick(rdv->live, rdv, now_ns);
 }
 
-/* Drain input after a long gap, before time-outs are judged: answers may have come. */
+/* Drain input before time-outs and suspicions are judged: the links are not read in every
+ * pass, so after a gap answers, or the end of a link, may have come. */
 __attribute__((noinline, cold)) static int input_drain(struct rendezvous *rdv)
 {
     int count = 0, more = 1;
@@ -334,7 +335,7 @@ static int timers_run(struct rendezvous *rdv)
 {
     int count = 0;
     uint64_t now_ns = rendezvous_now(rdv);
-    if (clock_since_ns(rdv->timers_ns, now_ns) > 2 * TICK_NS)
+    if (now_ns >= rdv->tick_ns || clock_since_ns(rdv->timers_ns, now_ns) > 2 * TICK_NS)
         count = input_drain(rdv);
     rdv->timers_ns = now_ns;
     if (now_ns >= rdv->tick_ns)

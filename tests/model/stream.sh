@@ -8,8 +8,9 @@ set -eu
 . "$1/spin.sh"
 model_begin "$1/stream.pml" "$2"
 
+optimise=-O1 bits=24
+whole "credit for one" -DCREDIT=1
 whole_large "credit for two" -DCREDIT=2
-whole_large "credit for one" -DCREDIT=1
 whole_large "announced at any time" -DCREDIT=1 -DANNOUNCE_ANY
 broken BREAK_MASK -DCREDIT=2
 broken BREAK_ACK_ALONE -DCREDIT=2

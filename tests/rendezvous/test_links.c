@@ -2,6 +2,10 @@
 /* Ranks that join, leave and die before all their links are up. A rank that left must not
  * be reported as dead, a rank that died must be, and an abort must reach ranks that join
  * late. */
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "world.h"
 
 #include "rendezvous/peer/link.h"
@@ -849,11 +853,22 @@ static void test_unix_refused(void **state)
     }
 }
 
+/* The poller reads the links. */
+static void links_read(struct poller_source *source, uint32_t events)
+{
+    (void)events;
+    (void)poller_modify(&world.sides[0].poller, source, 0);
+    world.hold_links = false;
+    world_links_run(&world);
+}
+
 /* No transport reaches the peer. A peer that has died meanwhile must be reported as
  * dead. */
 static void test_unreached(void **state)
 {
-    for (int dead = 0; dead < 2; dead++) {
+    enum { ALIVE, DEAD, DEAD_READ_LATE };
+    for (int dead = ALIVE; dead <= DEAD_READ_LATE; dead++) {
+        struct poller_source end = {.events = EPOLLIN, .fn = links_read};
         tryst_error error = {.struct_size = sizeof error};
         world_open(&world, 2, NULL);
         world_settle(&world);
@@ -867,7 +882,17 @@ static void test_unreached(void **state)
         assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
         if (dead)
             world_kill(&world, 1);
-        world.hold_links = false;
+        world.hold_links = dead == DEAD_READ_LATE;
+        if (dead == DEAD_READ_LATE) { /* this rank makes no pass during the grace */
+            struct poller *poller = &world.sides[0].poller;
+            end.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+            assert_int_equal(poller_open(poller), TRYST_OK);
+            assert_int_equal(poller_add(poller, &end), TRYST_OK);
+            world_advance(&world, 3 * NS_PER_S / 10);
+            poller_remove(poller, &end);
+            poller_close(poller);
+            close(end.fd);
+        }
         world_settle(&world);
         world_advance(&world, NS_PER_S);
         assert_int_equal(tryst_op_error(send, &error),
