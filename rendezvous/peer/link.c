@@ -420,9 +420,9 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
                    !peer->link.duplicate && !peer->left;
     char reason[PEER_TEXT_MAX];
     if (connecting)
-        peer->link.met |= link_has_met(link) ||
-                          (status == TRYST_E_PEER && !unix_failed &&
-                           (peer->link.by_unix || peer->link.unix_refused));
+        peer->link.met |=
+            link_has_met(link) || (status == TRYST_E_PEER && !unix_failed &&
+                                   (peer->link.by_unix || peer->link.unix_refused));
     peer->link.unix_refused |= unix_failed && status == TRYST_E_PEER;
     if (connecting && !peer->link.met && !short_of)
         peer_link_why(peer, text, reason);
