@@ -78,7 +78,7 @@ static void exchange(tryst_group *group, tryst_step *step)
         if (receives[peer])
             outcome_print(peer, receives[peer]);
         if (sends[peer])
-            (void)tryst_wait(sends[peer], UINT64_C(5000000000));
+            (void)tryst_wait(sends[peer], UINT64_C(5000000000) + op_params.deadline_ns);
         tryst_op_release(receives[peer]);
         tryst_op_release(sends[peer]);
     }
