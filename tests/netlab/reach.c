@@ -24,7 +24,7 @@ enum { BYTES_MAX = 1 << 20, RANKS_MAX = 8 };
 static uint64_t tensor_bytes = 4096;
 static tryst_op_params op_params = {.struct_size = sizeof op_params};
 
-/* In place of the C library's, for the library as well. */
+/* Replaces the C library's stat for this program and for libtryst. */
 __attribute__((visibility("default"))) int stat(const char *path, struct stat *info)
 {
     static const ino_t first_namespace = 4026531840;

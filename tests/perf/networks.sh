@@ -15,28 +15,24 @@ star() { # <rate in Mbit/s>…: hosts at one switch
     done
 }
 
-network() { # <name>: print the lines of a lab
+racks() { # <hosts> <rate of a host in Mbit/s>: neighbouring ranks are in different racks, behind a trunk of 400
     local i
+    echo "host $(seq -s ' ' -f h%g 0 $(($1 - 1)))"
+    echo "switch s0 s1"
+    for ((i = 0; i < $1; i++)); do echo "link h$i s$((i % 2)) ${2}mbit"; done
+    echo "link s0 s1 400mbit"
+}
+
+network() { # <name>: print the lines of a lab
     case $1 in
     pair) star 400 400 ;;
     star) star 400 400 400 400 ;;
     uneven) star 800 800 400 200 ;;
     eight) star 400 200 400 200 400 200 400 200 ;;
     star8) star 400 400 400 400 400 400 400 400 ;;
-    racks) # neighbouring ranks are in different racks
-        printf '%s\n' "host h0 h1 h2 h3" "switch s0 s1" "link h0 s0 400mbit" "link h1 s1 400mbit" \
-            "link h2 s0 400mbit" "link h3 s1 400mbit" "link s0 s1 400mbit"
-        ;;
-    trunk) # the same; all hosts could take more than the trunk
-        printf '%s\n' "host h0 h1 h2 h3" "switch s0 s1" "link h0 s0 800mbit" "link h1 s1 800mbit" \
-            "link h2 s0 800mbit" "link h3 s1 800mbit" "link s0 s1 400mbit"
-        ;;
-    racks8)
-        echo "host $(seq -s ' ' -f h%g 0 7)"
-        echo "switch s0 s1"
-        for i in 0 1 2 3 4 5 6 7; do echo "link h$i s$((i % 2)) 400mbit"; done
-        echo "link s0 s1 400mbit"
-        ;;
+    racks) racks 4 400 ;;
+    racks8) racks 8 400 ;;
+    trunk) racks 4 800 ;; # each host is faster than the trunk
     mesh)
         printf '%s\n' "host h0 h1 h2 h3" "link h0 h1 800mbit" "link h1 h2 800mbit" "link h2 h3 800mbit" \
             "link h0 h2 200mbit" "link h1 h3 200mbit" "link h0 h3 200mbit"

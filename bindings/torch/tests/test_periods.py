@@ -202,8 +202,8 @@ def body():
     off, on = (in_order(job(f"order {automatic}", all_reduces, automatic=automatic)[1]) for automatic in (False, True))
     print(f"rank {rank_here()}: in the order of need {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
     # On the rank that comes last, all-reduces begin when they are submitted, since the others wait for them: 4 that fill a
-    # window leave 0.81, and more that move meanwhile left 0.39 in one of 15 runs. Without priorities it was
-    # below 0.1 in 3 of 8 runs, and up to 0.30 in the others, where many ended in one pass.
+    # window leave 0.81, and more that move meanwhile left 0.39 in one of 15 runs. Without priorities it was below
+    # 0.1 in some runs, and up to 0.30 in others, where many ended in one pass.
     check(on >= 0.25 and on > 1.5 * off, f"ended in the order of need: {off:.3f}, with TRYST_AUTO_PRIORITY {on:.3f}")
 
 
