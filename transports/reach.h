@@ -25,9 +25,9 @@ struct reach_way {
 };
 
 /** Get way number `attempt` (from 0) to the rank `theirs` from the rank `mine`, best
- *  first. `turn` spreads pairs of ranks over equally good rails. Addresses that both hosts
- *  have are left out, and loopback between two hosts. False: the list is shorter; for
- *  attempt 0 `*why_p` is the reason. */
+ *  first. `turn` spreads pairs of ranks over equally good rails. Addresses that both
+ *  hosts have are left out, and loopback between two hosts. False: the list is shorter;
+ *  for attempt 0 `*why_p` is the reason. */
 bool reach_way(const struct host_identity *mine, const struct host_identity *theirs,
                uint32_t turn, const struct reach_scopes *scopes, uint32_t attempt,
                struct reach_way *way_p, const char **why_p);
