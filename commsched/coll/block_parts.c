@@ -64,7 +64,8 @@ static tryst_status part_add(struct roots *roots, const struct coll_class *class
     tryst_coll *coll = roots->coll;
     bool up = coll->kind == TRYST_COLL_REDUCE_SCATTER;
     struct coll_part *part;
-    tryst_status status = coll_part_add(coll, range, class->slice_bytes, &part);
+    tryst_status status =
+        coll_part_add(coll, range, coll_slice_bytes(class, tree), &part);
     if (status != TRYST_OK)
         return status;
     part_place(roots, part, root);

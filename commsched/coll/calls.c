@@ -364,6 +364,7 @@ static void trees_begin(struct coll_run *run)
         run_memory_set(run);
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
         tree_begin(&run->trees[t]);
+    coll_lead_begin(&run->lead);
 }
 
 static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *params)

@@ -227,8 +227,8 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
         struct coll_tree_run *at = &run->trees[t];
         if (!at->is_marked)
             continue;
-        at->is_marked = false;
         *budget -= tree_work(at, *budget);
+        at->is_marked = false; /* the update serves what the work has marked */
         tree_flows_update(at);
         at->is_marked |= at->has_unit;
         more |= at->has_unit;

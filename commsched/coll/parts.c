@@ -134,7 +134,8 @@ static tryst_status tree_part_add(tryst_coll *coll, const struct coll_plan *plan
     struct coll_edges edges;
     if (!range.count && tree)
         return TRYST_OK;
-    tryst_status status = coll_part_add(coll, range, class->slice_bytes, &part);
+    tryst_status status =
+        coll_part_add(coll, range, coll_slice_bytes(class, tree), &part);
     if (status != TRYST_OK)
         return status;
     edges.children = mem_alloc(coll_edges_max(of) * sizeof *edges.children);
@@ -180,8 +181,23 @@ static tryst_status tensor_parts_make(tryst_coll *coll, const struct coll_plan *
     return status;
 }
 
+/* Return the bytes of one slice of each tree that passes sums on. */
+static uint64_t round_bytes(const tryst_coll *coll)
+{
+    uint64_t bytes = 0;
+    for (uint32_t t = 0; t < coll->parts_count; t++)
+        if (part_passes_on(&coll->parts[t]))
+            bytes += coll->parts[t].slice_bytes;
+    return bytes;
+}
+
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     bool has_blocks = coll_kind_has_blocks(coll->kind) && !coll->is_packed;
-    return has_blocks ? coll_block_parts_make(coll, plan) : tensor_parts_make(coll, plan);
+    uint64_t bytes = coll_bytes(coll->count, coll->element_bytes);
+    tryst_status status =
+        has_blocks ? coll_block_parts_make(coll, plan) : tensor_parts_make(coll, plan);
+    coll->ahead =
+        coll_lead_ahead(coll_class_of(plan, bytes)->bytes_per_s, round_bytes(coll));
+    return status;
 }

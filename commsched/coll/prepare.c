@@ -66,6 +66,7 @@ static size_t run_lay(const tryst_coll *coll, char *base)
     size_t child = piece(&at, coll->children_count * sizeof(struct coll_child));
     struct coll_run *run = (struct coll_run *)base;
     if (base) {
+        run->lead = (struct coll_lead){.ahead = coll->ahead};
         run->trees = (struct coll_tree_run *)(base + trees);
         run->flows = (struct coll_flow *)(base + flows);
     }
@@ -86,6 +87,10 @@ static size_t run_lay(const tryst_coll *coll, char *base)
                          part->receives_down ? (uint64_t *)(base + bits) : NULL,
                      .is_root = part->is_root}};
         child += part->up_children * sizeof(struct coll_child);
+        if (part_passes_on(part)) {
+            run->trees[t].tree.next = run->lead.first;
+            run->lead.first = &run->trees[t].tree;
+        }
     }
     size_t private = piece(&at, coll->private_bytes);
     if (base)

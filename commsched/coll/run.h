@@ -18,6 +18,7 @@
 
 #include "coll.h"
 #include "commsched/coll/tree/blocks.h"
+#include "commsched/coll/tree/lead.h"
 #include "commsched/coll/tree/map.h"
 #include "commsched/coll/tree/scratch.h"
 #include "commsched/coll/tree/tree.h"
@@ -94,6 +95,12 @@ static inline uint32_t part_flows(const struct coll_part *part)
     return part->up_children + part->sends_up + part->receives_down + part->down_children;
 }
 
+/** True if sums pass this rank in slices: the part counts for the lead. */
+static inline bool part_passes_on(const struct coll_part *part)
+{
+    return (part->up_children || part->sends_up) && !part->is_small;
+}
+
 struct tryst_coll {
     _Atomic(uint32_t) refs; /**< one of the caller or the table, one of each run */
     struct colls *colls;
@@ -120,6 +127,7 @@ struct tryst_coll {
     size_t private_bytes, run_bytes;
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
+    uint32_t ahead;                    /**< the lead of a run (tree/lead.h) */
     tryst_key **keys;                  /**< the keys of the flows */
     const uint64_t *paces_bytes_per_s; /**< the class's paces by rank; NULL: none */
 
@@ -176,7 +184,8 @@ struct coll_run {
     const char *reason; /**< in `text` */
     struct coll_tree_run *trees;
     struct coll_flow *flows;
-    char *private; /**< sums outside of `out` (private_at); packed: all blocks */
+    struct coll_lead lead; /**< over the trees that pass sums on */
+    char *private;         /**< sums outside of `out` (private_at); packed: all blocks */
 };
 
 /** Queue `run` for the engine, which comes to it before the pass ends. */

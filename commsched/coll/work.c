@@ -68,12 +68,42 @@ static void unit_compute(struct coll_tree_run *at, uint64_t bytes)
     at->unit_done += bytes;
 }
 
+/* True if a child of the tree waits for a grant. */
+static bool child_waits(const struct coll_tree_run *at)
+{
+    bool waits = false;
+    for (uint32_t c = 0; c < at->part->up_children; c++)
+        waits |= at->flows[c].waits;
+    return waits;
+}
+
+void run_waiting_mark(struct coll_run *run)
+{
+    for (uint32_t t = 0; t < run->coll->parts_count; t++) {
+        if (!child_waits(&run->trees[t]))
+            continue;
+        run->trees[t].is_marked = true;
+        run_mark(run);
+    }
+}
+
+/* True if the unit was the last addition of its slice at the root. */
+static bool unit_passes_on(const struct coll_tree_run *at)
+{
+    return at->part->is_root && at->unit.work == COLL_ADD &&
+           at->unit.child + 1 == at->part->up_children;
+}
+
 static void unit_end(struct coll_tree_run *at)
 {
     at->has_unit = false;
     coll_tree_advance(&at->tree, &at->unit);
-    if (at->unit.work == COLL_ADD && !at->part->is_small)
+    if (at->part->is_small)
+        return;
+    if (at->unit.work == COLL_ADD)
         scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes, at->unit.slot);
+    if (unit_passes_on(at) && coll_lead_passed(&at->run->lead, &at->tree))
+        run_waiting_mark(at->run);
 }
 
 static bool unit_fetch(struct coll_tree_run *at)

@@ -15,6 +15,9 @@ void tree_work_unit(struct coll_tree_run *at);
 /** Update the flows by the counters: announce ready slices, and place slices that had
  *  to wait. */
 void tree_flows_update(struct coll_tree_run *at);
+/** Mark the trees in which a child waits for a grant: the limits of the lead have
+ *  risen. */
+void run_waiting_mark(struct coll_run *run);
 /** Return the scratch of a child's slices that were not added. */
 void tree_slots_release(struct coll_tree_run *at, uint32_t child);
 

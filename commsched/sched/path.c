@@ -192,8 +192,11 @@ void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,
                   uint64_t in_flight_bytes, uint64_t bytes, uint64_t cut_bytes)
 {
     if (cut_bytes && cut_bytes != path->cut_bytes) {
+        /* trees of a collective have different slices: most change no window */
+        bool counts = larger(cut_bytes, path->cut_bytes) > path->slice_bytes;
         path->cut_bytes = cut_bytes;
-        path_follow(path);
+        if (counts)
+            path_follow(path);
     }
     path->draining &= in_flight_bytes > 0;
     if (path->round_ns)

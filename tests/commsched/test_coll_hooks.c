@@ -23,8 +23,10 @@ struct node {
 static void node_open(struct node *node, uint64_t scratch_bytes)
 {
     *node = (struct node){
-        .coll = {.colls = &node->colls},
-        .run = {.coll = &node->coll},
+        .coll = {.colls = &node->colls, .parts_count = 1, .parts = &node->part},
+        .run = {.coll = &node->coll,
+                .trees = &node->at,
+                .lead = {.ahead = 1, .first = &node->at.tree}},
         .part = {.slices = SLICES, .slice_bytes = SLICE_BYTES, .up_children = CHILDREN},
         .at = {.tree = {.slices = SLICES,
                         .children_count = CHILDREN,
@@ -35,6 +37,7 @@ static void node_open(struct node *node, uint64_t scratch_bytes)
     urgent_init(&node->colls.work);
     scratch_init(&node->colls.scratch, scratch_bytes);
     coll_tree_reset(&node->at.tree);
+    coll_lead_begin(&node->run.lead);
     for (uint32_t c = 0; c < CHILDREN; c++)
         node->flows[c] = (struct coll_flow){.tree = &node->at, .child = c};
 }
@@ -113,6 +116,22 @@ static void test_sent(void **state)
     }
 }
 
+/* A child that waits since its slice is ahead of what the parent has is granted once the
+ * parent has one more. */
+static void test_lead(void **state)
+{
+    struct node node;
+    void *slots[2];
+    node_open(&node, 1 << 20);
+    assert_int_equal(offer(&node, 0, 2, &slots[0]), TRYST_OK);
+    assert_int_equal(offer(&node, 0, 2, &slots[1]), TRYST_AGAIN);
+    assert_true(node.flows[0].waits && !is_marked(&node));
+    flow_up_to_parent.sent(&node.flows[0].flow, 0);
+    assert_true(is_marked(&node));
+    assert_int_equal(offer(&node, 0, 2, &slots[1]), TRYST_OK);
+    slots_put(&node, slots, 2);
+}
+
 /* ---- scratch ----------------------------------------------------------------------- */
 
 /* Let child 0 of `node` have the only slot, and child 1 wait for one. */
@@ -183,8 +202,9 @@ static void test_small_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_next_child),   cmocka_unit_test(test_no_mark),
-        cmocka_unit_test(test_sent),         cmocka_unit_test(test_raise),
-        cmocka_unit_test(test_urgent_first), cmocka_unit_test(test_small_fails)};
+        cmocka_unit_test(test_next_child), cmocka_unit_test(test_no_mark),
+        cmocka_unit_test(test_sent),       cmocka_unit_test(test_lead),
+        cmocka_unit_test(test_raise),      cmocka_unit_test(test_urgent_first),
+        cmocka_unit_test(test_small_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,28 @@ static void test_ranges_cover(void **state)
     }
 }
 
+/* Slices are in the proportion of the shares, so that all trees have equally many, in
+ * whole lines, and the least slice of a flow at least. */
+static void test_slices_of_trees(void **state)
+{
+    struct coll_tree_plan trees[4] = {
+        {.cum_share = 0x80000000}, {.cum_share = 0xc0000000}, {.cum_share = 0xff000000}};
+    struct coll_class class = {
+        .trees = trees, .trees_count = COUNT_OF(trees), .slice_bytes = 65536};
+    assert_int_equal(coll_slice_bytes(&class, 0), 65536);
+    assert_int_equal(coll_slice_bytes(&class, 1), 32768);
+    assert_int_equal(coll_slice_bytes(&class, 2), 32256);
+    assert_int_equal(coll_slice_bytes(&class, 3), COLL_SLICE_BYTES_MIN);
+    trees[0].cum_share = 0; /* a tree without a share */
+    assert_int_equal(coll_slice_bytes(&class, 0), COLL_SLICE_BYTES_MIN);
+    assert_int_equal(coll_slice_bytes(&class, 1), 65536);
+    for (uint32_t t = 0; t < 3; t++) /* thirds, rounded */
+        trees[t].cum_share = UINT32_MAX / 3 * (t + 1);
+    class.trees_count = 3;
+    for (uint32_t t = 0; t < 3; t++)
+        assert_int_equal(coll_slice_bytes(&class, t), 65536);
+}
+
 /* With a count above 2^32 and exact shares, the product loses no bit. */
 static void test_range_of_much(void **state)
 {
@@ -201,13 +223,10 @@ static void test_scratch_has_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges_cover),
-        cmocka_unit_test(test_range_of_much),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_any_root),
-        cmocka_unit_test(test_equal_shares),
-        cmocka_unit_test(test_scratch_is_bounded),
+        cmocka_unit_test(test_ranges_cover),    cmocka_unit_test(test_slices_of_trees),
+        cmocka_unit_test(test_range_of_much),   cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_classes),         cmocka_unit_test(test_any_root),
+        cmocka_unit_test(test_equal_shares),    cmocka_unit_test(test_scratch_is_bounded),
         cmocka_unit_test(test_scratch_has_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

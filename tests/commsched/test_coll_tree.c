@@ -5,7 +5,7 @@
  * broken, some seed must fail. */
 #include <string.h>
 
-#include "commsched/coll/tree/tree.h"
+#include "commsched/coll/tree/lead.h"
 #include "core/os/random.h"
 #include "support/unit.h"
 
@@ -20,6 +20,7 @@ enum rule {
     ADD_WHEN_LANDED,   /* a slice is added only after its bytes have landed */
     PLACE_BEHIND_SENT, /* a result is not placed over sums that are still being sent */
     FINISH_FIRST,      /* a slice descends only after the root has finished it */
+    LEAD_LEAST,        /* the slice that the last tree passes on next may be granted */
     RULES
 };
 
@@ -49,6 +50,8 @@ static struct {
     /* slots of scratch: limit and lent slots by rank */
     uint32_t slots_max, slots[RANKS_MAX];
     bool scales, finishes, in_place;
+    uint32_t ahead; /* of all leads */
+    struct coll_lead leads[RANKS_MAX][COLLS];
     struct part parts[RANKS_MAX][PARTS];
     float memory[RANKS_MAX][64];
     uint64_t memory_used[RANKS_MAX]; /* bitmap of used memory by rank */
@@ -109,6 +112,23 @@ static void tree_make(int part)
     }
 }
 
+/* Part p is tree p % TREES of collective p / TREES. */
+static void leads_make(void)
+{
+    for (int rank = 0; rank < w.ranks; rank++) {
+        for (int part = 0; part < PARTS; part++) {
+            struct coll_lead *lead = &w.leads[rank][part / TREES];
+            struct coll_tree *tree = &w.parts[rank][part].tree;
+            lead->ahead = w.ahead;
+            tree->next = lead->first;
+            if (w.ranks > 1)
+                lead->first = tree;
+        }
+        for (int coll = 0; coll < COLLS; coll++)
+            coll_lead_begin(&w.leads[rank][coll]);
+    }
+}
+
 static void world_make(uint64_t seed, enum rule broken)
 {
     memset(&w, 0, sizeof w);
@@ -119,8 +139,10 @@ static void world_make(uint64_t seed, enum rule broken)
     w.scales = draw(2);
     w.finishes = draw(2);
     w.in_place = draw(2);
+    w.ahead = broken == LEAD_LEAST ? 0 : draw(3) ? 1 + draw(SLICES_MAX) : UINT32_MAX;
     for (int part = 0; part < PARTS; part++)
         tree_make(part);
+    leads_make();
 }
 
 static const float *sent_from(const struct part *p)
@@ -195,6 +217,7 @@ static void up_sent_run(int rank, int part, uint32_t index)
     w.overwritten |= p->up.read[index] != sent_from(p)[index];
     p->up.sent++;
     coll_tree_sent(&p->tree, index);
+    (void)coll_lead_passed(&w.leads[rank][part / TREES], &p->tree);
 }
 
 static void work_run(int rank, int part, uint32_t broken_child)
@@ -217,7 +240,10 @@ static void work_run(int rank, int part, uint32_t broken_child)
         p->sums[i] = (unit.child ? p->sums[i] : scaled(p->own[i])) + *(float *)unit.slot;
     if (unit.work == COLL_ADD)
         slot_put(rank, unit.slot);
+    uint32_t passed = coll_tree_passed(&p->tree);
     coll_tree_advance(&p->tree, &unit);
+    if (p->tree.is_root && coll_tree_passed(&p->tree) > passed)
+        (void)coll_lead_passed(&w.leads[rank][part / TREES], &p->tree);
 }
 
 static void place_run(int rank, int part, uint32_t arg)
@@ -394,8 +420,10 @@ static void test_grants_ahead(void **state)
 {
     enum { CHILDREN = 3, SLICES = 2 };
     struct coll_child children[CHILDREN] = {{0}};
-    struct coll_tree tree = {
-        .slices = SLICES, .children_count = CHILDREN, .children = children};
+    struct coll_tree tree = {.slices = SLICES,
+                             .children_count = CHILDREN,
+                             .children = children,
+                             .limit = SLICES};
     coll_tree_reset(&tree);
     for (uint32_t c = 0; c < CHILDREN; c++)
         children[c].slices_announced = SLICES;
@@ -414,8 +442,10 @@ static void test_grants_ahead(void **state)
 static void test_grants_bounded(void **state)
 {
     struct coll_child child = {0};
-    struct coll_tree tree = {
-        .slices = 2 * COLL_GRANTS_MAX, .children_count = 1, .children = &child};
+    struct coll_tree tree = {.slices = 2 * COLL_GRANTS_MAX,
+                             .children_count = 1,
+                             .children = &child,
+                             .limit = UINT32_MAX};
     coll_tree_reset(&tree);
     child.slices_announced = tree.slices;
     for (int i = 0; i < COLL_GRANTS_MAX; i++) {
@@ -432,7 +462,8 @@ static void test_grants_bounded(void **state)
 static void test_reset(void **state)
 {
     struct coll_child child = {0};
-    struct coll_tree tree = {.slices = 2, .children_count = 1, .children = &child};
+    struct coll_tree tree = {
+        .slices = 2, .children_count = 1, .children = &child, .limit = 2};
     struct coll_unit unit;
     for (int run = 0; run < 2; run++) {
         coll_tree_reset(&tree);
@@ -444,11 +475,50 @@ static void test_reset(void **state)
     }
 }
 
+/* The tree that has passed on the fewest slices limits all trees, until it has
+ * finished. */
+static void test_lead(void **state)
+{
+    struct coll_tree trees[2] = {{.slices = 9, .next = &trees[1]}, {.slices = 2}};
+    struct coll_lead lead = {.ahead = 3, .first = trees};
+    coll_lead_begin(&lead);
+    assert_int_equal(trees[0].limit, 3);
+    coll_tree_sent(&trees[0], 0);
+    assert_false(coll_lead_passed(&lead, &trees[0]));
+    coll_tree_sent(&trees[0], 1);
+    assert_false(coll_lead_passed(&lead, &trees[0]));
+    coll_tree_sent(&trees[1], 0);
+    assert_true(coll_lead_passed(&lead, &trees[1]));
+    assert_int_equal(trees[0].limit, 4);
+    coll_tree_sent(&trees[1], 1);
+    assert_true(coll_lead_passed(&lead, &trees[1]));
+    assert_int_equal(trees[0].limit, 5); /* the other tree alone */
+    assert_int_equal(trees[1].limit, 5);
+}
+
+/* 10 ms of the planned rate, at least four slices, no bound without a rate. */
+static void test_lead_ahead(void **state)
+{
+    static const struct {
+        uint64_t bytes_per_s, round_bytes;
+        uint32_t ahead;
+    } table[] = {{0, 65536, UINT32_MAX},
+                 {50000000, 0, UINT32_MAX},
+                 {50000000, 65536, 7},
+                 {5000000, 131072, 4},
+                 {UINT64_C(10000000000), 65536, 1525},
+                 {UINT64_MAX, 64, UINT32_MAX}};
+    for (size_t i = 0; i < COUNT_OF(table); i++)
+        assert_int_equal(coll_lead_ahead(table[i].bytes_per_s, table[i].round_bytes),
+                         table[i].ahead);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_networks), cmocka_unit_test(test_each_rule_counts),
-        cmocka_unit_test(test_grants_bounded), cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_grants_ahead)};
+        cmocka_unit_test(test_grants_bounded),  cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_grants_ahead),    cmocka_unit_test(test_lead),
+        cmocka_unit_test(test_lead_ahead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

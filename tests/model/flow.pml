@@ -52,6 +52,9 @@
  *   SLOTS=n     slices of one peer that a receiver has posted, at most: 1 or 2 (2)
  *   SCRATCH=n   scratch slots of each rank (1)
  *   IN_PLACE    each rank's input and result are the same memory
+ *   LEAD=n      a slice is granted only while it is less than n beyond the least number of
+ *               slices that the rank has passed on, over both trees (tree/lead.h): the
+ *               parent has them; at the root, they are added
  *   INSTANT     each frame is read at once: for the large searches
  *   LAX         a child may be granted ahead, in the order of addition
  *   ANY_BUT_LAST  any child may be granted, but the last scratch slot is for the next in
@@ -86,6 +89,8 @@
  *   BREAK_REVOKE         6  a grant is taken back for another OFFER
  *   BREAK_ORDER          7  children are granted in any order
  *   BREAK_POOL           8  sums are in a shared pool of accumulators
+ *   LEAD=0               9  the slice to be passed on next is not granted
+ *   BREAK_LEAD           9  the lead counts the trees of both operations
  *   BREAK_READY_PER_RUN     the first ready slice makes its whole flow ready
  *   BREAK_AHEAD             slices that are not announced may take all slots of a peer
  *   BREAK_PLACE             a downward slice is posted where the upward slice is still
@@ -470,6 +475,19 @@ inline death_learn(r, d) {
 #define IN_ORDER(f) (FIRST(f) || posted[f] < landed[BASE(f)])
 #endif
 
+#ifdef LEAD
+/* b: BASE of a tree. A rank that sends to no parent is the root. */
+#define PASSED(b, r) (CHILD(b) == (r) -> done[b] : (CHILD((b) + 2) == (r) -> done[(b) + 2] : ADDED((b) + 2)))
+#define LEAST(op, r) MIN(PASSED((op) * 8, r), PASSED((op) * 8 + 4, r))
+#ifdef BREAK_LEAD
+#define IN_LEAD(f) (posted[f] < LEAD + MIN(LEAST(0, DST(f)), LEAST(1, DST(f))))
+#else
+#define IN_LEAD(f) (posted[f] < LEAD + LEAST(OP(f), DST(f)))
+#endif
+#else
+#define IN_LEAD(f) 1
+#endif
+
 #ifdef BREAK_RESERVE
 byte reserved[RANKS] = NONE; /* the operation that holds the rank's scratch */
 #define MAY_USE(f) (reserved[DST(f)] == OP(f))
@@ -484,7 +502,7 @@ byte reserved[RANKS] = NONE; /* the operation that holds the rank's scratch */
 #define MAY_USE(f) 1
 #endif
 
-#define MAY_GRANT(f) (posted[f] < announced[f] && IN_ORDER(f) && scratch[DST(f)] < SCRATCH && MAY_USE(f))
+#define MAY_GRANT(f) (posted[f] < announced[f] && IN_LEAD(f) && IN_ORDER(f) && scratch[DST(f)] < SCRATCH && MAY_USE(f))
 /* A flow that gets its memory by place posts nothing ahead of the OFFER. */
 #define MAY_PLACE(f) \
     (SHARED(f) -> IS_ANNOUNCED(f) && PLACE(f) : IS_ANNOUNCED(f) || !EACH_FLOW(IS_AHEAD, SRC(f), DST(f)))

@@ -23,6 +23,7 @@ chains="-DCHAINS -DOPPOSITE -DINSTANT -DSLICES=1"
 if [ "${3:-}" = long ]; then
     for shape in STARS CHAINS MIXED; do
         whole_huge "$shape, two slices, one slot" -D$shape -DOPPOSITE -DINSTANT -DSLOTS=1
+        whole_huge "$shape, a lead of one" -D$shape -DOPPOSITE -DINSTANT -DLEAD=1
         whole_huge "$shape, frames are read late" -D$shape -DOPPOSITE -DSLICES=1
         for rank in 0 1 2; do
             small="-D$shape -DOPPOSITE -DINSTANT -DSLICES=1"
@@ -37,6 +38,8 @@ if [ "${3:-}" = long ]; then
     whole_huge "granted in any order but the last" $slices -DSCRATCH=2 -DANY_BUT_LAST
 else
     whole_large "stars, two slices, one slot" $slices
+    whole_large "stars, a lead of one" $slices -DLEAD=1
+    whole_large "stars, a lead of one, a rank waits" $slices -DLEAD=1 -DWAITS
     whole_large "stars, frames are read late" $frames
     whole "stars" $stars
     whole "chains" $chains
@@ -57,6 +60,8 @@ else
     broken BREAK_REVOKE $slices
     broken BREAK_ORDER $slices
     broken BREAK_POOL $chains
+    broken LEAD=0 $chains
+    broken BREAK_LEAD $slices -DLEAD=1 -DWAITS
     broken BREAK_READY_PER_RUN $slices
     broken BREAK_AHEAD $slices
     broken BREAK_PLACE $chains

@@ -2,8 +2,9 @@
 /*
  * The counters of one tree at one rank (tree.h).
  *
- * Invariant: for each child added <= granted <= slices_announced and granted - added <=
- * COLL_GRANTS_MAX; `added` of a child is at most `added` of the child before.
+ * Invariant: for each child added <= granted <= slices_announced, granted <= limit and
+ * granted - added <= COLL_GRANTS_MAX; `added` of a child is at most `added` of the child
+ * before.
  */
 #include "tree.h"
 
@@ -42,6 +43,11 @@ uint32_t coll_tree_ready_down(const struct coll_tree *tree)
     return tree->finishes ? tree->finished : coll_tree_ready_up(tree);
 }
 
+uint32_t coll_tree_passed(const struct coll_tree *tree)
+{
+    return tree->is_root ? coll_tree_ready_up(tree) : tree->sent;
+}
+
 bool coll_tree_is_done(const struct coll_tree *tree)
 {
     return coll_tree_ready_up(tree) == tree->slices &&
@@ -61,7 +67,7 @@ bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child)
 {
     const struct coll_child *from = &tree->children[child];
     return from->granted < from->slices_announced &&
-           from->granted < granted_before(tree, child) &&
+           from->granted < granted_before(tree, child) && from->granted < tree->limit &&
            from->granted - from->added < COLL_GRANTS_MAX;
 }
 

@@ -44,7 +44,10 @@ struct coll_tree {
     bool owns;     /**< no children, and the own term is copied or scaled first */
     bool finishes; /**< the root scales complete sums */
     bool reuses;   /**< results are placed in the memory that sums are sent from */
-    uint32_t own;  /**< slices with this rank's own term in `sums`; all, unless `owns` */
+    struct coll_tree *next; /**< the next tree of the collective's lead (lead.h) */
+    uint32_t
+        limit;    /**< no child is granted slice `limit` or a later one; set by lead.c */
+    uint32_t own; /**< slices with this rank's own term in `sums`; all, unless `owns` */
     uint32_t finished, sent, arrived;
 };
 
@@ -65,6 +68,9 @@ void coll_tree_reset(struct coll_tree *tree);
 uint32_t coll_tree_ready_up(const struct coll_tree *tree);
 /** Return the number of slices of the result that are ready for the children. */
 uint32_t coll_tree_ready_down(const struct coll_tree *tree);
+/** Return the number of slices that are passed on: the parent has them; at the root, they
+ *  are added. */
+uint32_t coll_tree_passed(const struct coll_tree *tree);
 /** True if nothing is left to compute. */
 bool coll_tree_is_done(const struct coll_tree *tree);
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file lead.h
+ *  The lead of a collective: how far its trees, and the children in them, may be apart.
+ *
+ *  Idea: the trees of a tensor are cut into equally many slices (coll_slice_bytes), so
+ *  slice i is the same position in each of them. A rank has *passed on* a slice when its
+ *  parent has it, at the root when it has been added. A rank grants slice i of a child
+ *  only while i < least + ahead, where `least` is the number of slices passed on in the
+ *  tree that has passed on the fewest. So the slowest edge of all trees clocks the
+ *  collective: a child that is near cannot take the port from its sibling behind a trunk,
+ *  a tree cannot take a link from the others, and no rate needs to be known.
+ *
+ *  No deadlock, for every `ahead` but 0: let r be the number of slices that the root of
+ *  the last tree has added. Its sums contain the terms of all ranks, so each rank has
+ *  passed on at least r slices of each tree, and `least` is at least r everywhere. Slice
+ *  r is therefore granted at every rank, in every tree. The condition is one of the index
+ *  alone, so siblings that wait for each other's grants are allowed the same slices.
+ *  tests/model/flow.pml and tests/commsched/test_coll_tree.c search for the opposite.
+ *
+ *  Pure: no flows, no clock.
+ */
+#ifndef TRYST_COMMSCHED_COLL_TREE_LEAD_H
+#define TRYST_COMMSCHED_COLL_TREE_LEAD_H
+
+#include "tree.h"
+
+struct coll_lead {
+    uint32_t ahead; /**< the most slices beyond `least`; UINT32_MAX: no bound */
+    uint32_t least; /**< slices passed on in the tree with the fewest */
+    uint32_t last;  /**< number of unfinished trees with `least` slices passed on */
+    struct coll_tree *first; /**< the trees (coll_tree.next); NULL: none passes on */
+};
+
+/** Return `ahead` for a plan that moves `bytes_per_s` (0: unknown) in slices of which one
+ *  of each tree has `round_bytes` together. */
+uint32_t coll_lead_ahead(uint64_t bytes_per_s, uint64_t round_bytes);
+
+/** Set the limits of all trees, after coll_tree_reset. */
+void coll_lead_begin(struct coll_lead *lead);
+/** Note that `tree` has passed on one more slice. True if the limits have risen: children
+ *  of any tree may be granted more. */
+bool coll_lead_passed(struct coll_lead *lead, const struct coll_tree *tree);
+
+#endif
