@@ -12,8 +12,7 @@
 /* The time that the lead covers, at the planned rate: from the grant of a slice until the
  * parent has it there are two round trips, a queue, and several ranks that must run. Over
  * two racks with a trunk of 400 Mbit/s, two processors for four ranks, 5 ms took 1.4 to
- * 1.6 of the bound, 8 ms 1.05, 10 ms 1.04, 20 ms 1.10 and 40 ms 1.14
- * (tests/perf/RESULTS.md). */
+ * 1.6 of the bound, 8 ms 1.05 to 1.07, 10 ms 1.04 to 1.12 (tests/perf/RESULTS.md). */
 #define LEAD_NS (10 * NS_PER_MS)
 /* The least lead, where slices take long: one slice that is passed on, one that is added,
  * one on the wire, one granted. */

@@ -53,10 +53,9 @@ static uint64_t share_of(const struct coll_class *class, uint32_t tree)
 
 uint32_t coll_slice_bytes(const struct coll_class *class, uint32_t tree)
 {
-    uint64_t most = 0, share = share_of(class, tree);
+    uint64_t most = 1, share = share_of(class, tree);
     for (uint32_t t = 0; t < class->trees_count; t++)
         most = share_of(class, t) > most ? share_of(class, t) : most;
-    /* The last share is larger by the rounding of the others. */
     uint64_t bytes = (uint64_t)((u128) class->slice_bytes * share / most);
     bytes = (bytes + COLL_LINE_BYTES - 1) / COLL_LINE_BYTES * COLL_LINE_BYTES;
     return bytes > COLL_SLICE_BYTES_MIN ? (uint32_t)bytes : COLL_SLICE_BYTES_MIN;

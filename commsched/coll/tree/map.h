@@ -32,10 +32,10 @@ const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t by
  *  together are the tensor. */
 struct coll_range coll_range_of(const struct coll_class *class, uint32_t tree,
                                 uint64_t count, size_t element_bytes);
-/** Return the slice of tree `tree`: class->slice_bytes for the tree with the largest share,
- *  and less in proportion for the others, down to COLL_SLICE_BYTES_MIN. So all trees have
- *  equally many slices, slice i is the same position in each of them, and flows that
- *  start a slice in turn share a link in the proportion of the plan. */
+/** Return the slice size of tree `tree`: class->slice_bytes for the tree with the largest
+ *  share, and less in proportion for the others, down to COLL_SLICE_BYTES_MIN. So all
+ *  trees have equally many slices, slice i is the same position in each of them, and
+ *  flows that start a slice in turn share a link in the proportion of the plan. */
 uint32_t coll_slice_bytes(const struct coll_class *class, uint32_t tree);
 /** Return the first tree with this root that has a share; class->trees_count: none. */
 uint32_t coll_tree_of_root(const struct coll_class *class, int32_t root);
