@@ -384,7 +384,7 @@ typedef struct tryst_coll_info {
      *  all-gather and reduce-scatter the number of trees of one block; 0 for all-to-all,
      *  gather and scatter, which have none. */
     uint32_t trees;
-    uint32_t slice_bytes; /**< size of the slices into which a longer part is cut */
+    uint32_t slice_bytes; /**< size of the slices of the largest part */
 } tryst_coll_info;
 
 /** Describe how `group` carries out the collective of `coll_params`; the name may be

@@ -66,11 +66,11 @@ static const struct limit {
     double predicted; /* limit at 64 MiB, as a multiple of the predicted time */
     double bound;     /* limit at 256 MiB, as a multiple of the bound */
 } limits[NET_FAMILIES] = {
-    [NET_STAR] = {1.05, 1.05},     [NET_RACKS] = {1.15, 1.15},
+    [NET_STAR] = {1.05, 1.05},     [NET_RACKS] = {1.05, 1.05},
     [NET_RING] = {1.05, 1.05},     [NET_LINE] = {1.05, 1.05},
-    [NET_TORUS] = {1.2, 1.45},     [NET_MESH] = {1.05, 1.15},
+    [NET_TORUS] = {1.05, 1.25},    [NET_MESH] = {1.05, 1.05},
     [NET_FAT_TREE] = {1.05, 1.05}, [NET_DRAGONFLY] = {1.05, 1.05},
-    [NET_RANDOM] = {1.2, 1.7},
+    [NET_RANDOM] = {1.05, 1.3},
 };
 
 static void size_run(const struct planned *planned, int family, uint64_t bytes)
