@@ -194,10 +194,10 @@ static uint64_t round_bytes(const tryst_coll *coll)
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     bool has_blocks = coll_kind_has_blocks(coll->kind) && !coll->is_packed;
-    uint64_t bytes = coll_bytes(coll->count, coll->element_bytes);
     tryst_status status =
         has_blocks ? coll_block_parts_make(coll, plan) : tensor_parts_make(coll, plan);
-    coll->ahead =
-        coll_lead_ahead(coll_class_of(plan, bytes)->bytes_per_s, round_bytes(coll));
+    uint64_t bytes = coll_bytes(coll->count, coll->element_bytes);
+    uint64_t bytes_per_s = coll_class_of(plan, bytes)->bytes_per_s;
+    coll->ahead = coll_lead_ahead(bytes_per_s, round_bytes(coll));
     return status;
 }

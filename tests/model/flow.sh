@@ -23,7 +23,7 @@ chains="-DCHAINS -DOPPOSITE -DINSTANT -DSLICES=1"
 if [ "${3:-}" = long ]; then
     for shape in STARS CHAINS MIXED; do
         whole_huge "$shape, two slices, one slot" -D$shape -DOPPOSITE -DINSTANT -DSLOTS=1
-        whole_huge "$shape, a lead of one" -D$shape -DOPPOSITE -DINSTANT -DLEAD=1
+        whole_huge "$shape, a lead of one" -D$shape -DOPPOSITE -DINSTANT -DSLOTS=1 -DLEAD=1
         whole_huge "$shape, frames are read late" -D$shape -DOPPOSITE -DSLICES=1
         for rank in 0 1 2; do
             small="-D$shape -DOPPOSITE -DINSTANT -DSLICES=1"

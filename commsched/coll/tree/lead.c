@@ -36,7 +36,7 @@ static void lead_follow(struct coll_lead *lead)
         uint32_t passed = coll_tree_passed(tree);
         if (passed == tree->slices || passed > lead->least)
             continue;
-        lead->last = passed < lead->least ? 1 : lead->last + 1;
+        lead->least_count = passed < lead->least ? 1 : lead->least_count + 1;
         lead->least = passed;
     }
     uint32_t room = UINT32_MAX - lead->least;
@@ -47,13 +47,13 @@ static void lead_follow(struct coll_lead *lead)
 
 void coll_lead_begin(struct coll_lead *lead)
 {
-    lead->last = 0;
+    lead->least_count = 0;
     lead_follow(lead);
 }
 
 bool coll_lead_passed(struct coll_lead *lead, const struct coll_tree *tree)
 {
-    if (coll_tree_passed(tree) != lead->least + 1 || --lead->last)
+    if (coll_tree_passed(tree) != lead->least + 1 || --lead->least_count)
         return false;
     lead_follow(lead);
     return true;

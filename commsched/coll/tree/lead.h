@@ -25,14 +25,14 @@
 #include "tree.h"
 
 struct coll_lead {
-    uint32_t ahead; /**< the most slices beyond `least`; UINT32_MAX: no bound */
-    uint32_t least; /**< slices passed on in the tree with the fewest */
-    uint32_t last;  /**< number of unfinished trees with `least` slices passed on */
+    uint32_t ahead;       /**< the most slices beyond `least`; UINT32_MAX: no bound */
+    uint32_t least;       /**< slices passed on in the unfinished tree with the fewest */
+    uint32_t least_count; /**< unfinished trees with `least` slices passed on */
     struct coll_tree *first; /**< the trees (coll_tree.next); NULL: none passes on */
 };
 
-/** Return `ahead` for a plan that moves `bytes_per_s` (0: unknown) in slices of which one
- *  of each tree has `round_bytes` together. */
+/** Return `ahead` for a plan that moves `bytes_per_s` (0: unknown). One slice of each
+ *  tree has `round_bytes` together (0: no tree passes sums on). */
 uint32_t coll_lead_ahead(uint64_t bytes_per_s, uint64_t round_bytes);
 
 /** Set the limits of all trees, after coll_tree_reset. */
