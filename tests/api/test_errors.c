@@ -628,6 +628,7 @@ static void close_pending_main(struct harness_rank *rank)
         CHECK(status == TRYST_E_CANCELED || status == TRYST_E_CLOSED);
         tryst_op_release(ops[i]);
     }
+    harness_barrier(rank, rank->arg); /* a rank that has left ends them otherwise */
     free(data);
 }
 
