@@ -127,19 +127,6 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
     return TRYST_OK;
 }
 
-tryst_status rendezvous_group_pace(tryst_group *group, int rank, uint64_t bytes_per_s,
-                                   uint64_t link_bytes_per_s)
-{
-    const struct rendezvous *rdv = group->rdv;
-    struct peer *peer = peer_get(group, rank);
-    if (!peer)
-        return TRYST_E_NOMEM;
-    uint32_t pair = (uint32_t)group->roster.rank * (uint32_t)group->roster.size;
-    struct pace_plan plan = {bytes_per_s, link_bytes_per_s, pair + (uint32_t)rank};
-    rdv->dispatch->pace(rdv->dispatch_arg, &peer->lane, &plan);
-    return TRYST_OK;
-}
-
 int rendezvous_counters_visit(const struct rendezvous *rdv,
                               int (*fn)(void *arg, const char *name, uint64_t value),
                               void *arg)

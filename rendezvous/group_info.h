@@ -16,11 +16,6 @@ tryst_ctx *rendezvous_group_ctx(const tryst_group *group);
 /** Describe a peer, for tryst_group_peer. Call in the progress domain. */
 tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
                                    tryst_peer_info *info_p);
-/** Set the pace of the lane to `rank`, in the progress domain: `bytes_per_s` (0: no pace)
- *  is this ordered pair's share of a link of `link_bytes_per_s` in the plan. TRYST_OK,
- *  TRYST_E_NOMEM. */
-tryst_status rendezvous_group_pace(tryst_group *group, int rank, uint64_t bytes_per_s,
-                                   uint64_t link_bytes_per_s);
 /** Call `fn` for each counter until a call does not return 0. Returns the result of the
  *  last call. */
 int rendezvous_counters_visit(const struct rendezvous *rdv,

@@ -32,9 +32,7 @@ static const char *bulk_waits_for(const tryst_op *op)
         [HOLD_RAIL] =
             "bytes that are in flight to other peers: the rail's window is full",
         [HOLD_TRANSPORT] = "room in the transport",
-        [HOLD_UNREADY] = "more of its bytes, which this rank has not summed yet",
-        [HOLD_PACE] =
-            "its turn by the pace of the path to the peer, which the plan sets"};
+        [HOLD_UNREADY] = "more of its bytes, which this rank has not summed yet"};
     const tryst_op *before;
     return texts[send_run_held_by(op, &before)];
 }

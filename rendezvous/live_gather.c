@@ -18,7 +18,6 @@ enum { TICK_OPS_MAX = 1024, TICK_COLLS_MAX = 4 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
 _Static_assert((int)HOLD_UNREADY == (int)TRYST_LIVE_HOLD_UNREADY, "hold");
-_Static_assert((int)HOLD_PACE == (int)TRYST_LIVE_HOLD_PACE, "hold");
 STATE_IS(SUBMITTED);
 STATE_IS(POSTED);
 STATE_IS(WANTED);

@@ -97,12 +97,9 @@ static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
         flow->flow.ready = coll_tree_ready_down(&at->tree);
         tensor.data = at->result;
     }
-    tryst_key *key = run->coll->keys[part->flow_at + index];
-    if (sends && run->coll->paces_bytes_per_s)
-        flow->flow.pace_bytes_per_s = run->coll->paces_bytes_per_s[key->dst_rank];
     struct flow_params params = {.scope = run->op->scope,
                                  .step_id = run->op->step_id,
-                                 .key = key,
+                                 .key = run->coll->keys[part->flow_at + index],
                                  .urgency = run->urgency,
                                  .tensor = &tensor};
     flow->is_live = true;

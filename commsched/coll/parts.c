@@ -170,7 +170,6 @@ static tryst_status tensor_parts_make(tryst_coll *coll, const struct coll_plan *
     const struct coll_class *class =
         coll_class_of(plan, coll_bytes(coll->count, coll->element_bytes));
     uint64_t flows = 0;
-    coll->paces_bytes_per_s = class->paces_bytes_per_s;
     for (uint32_t t = 0; t < class->trees_count; t++)
         flows += 2 * (uint64_t)coll_edges_max(&class->trees[t]) + 2;
     tryst_status status = coll_parts_alloc(coll, class->trees_count, flows);

@@ -127,9 +127,8 @@ struct tryst_coll {
     size_t private_bytes, run_bytes;
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
-    uint32_t ahead;                    /**< the lead of a run, in slices */
-    tryst_key **keys;                  /**< the keys of the flows */
-    const uint64_t *paces_bytes_per_s; /**< the class's paces by rank; NULL: none */
+    uint32_t ahead;   /**< the lead of a run, in slices */
+    tryst_key **keys; /**< the keys of the flows */
 
     /** Collectives of blocks. */
     tryst_dtype tensor_dtype;     /**< dtype of `in` and `out`; flows move `dtype` */

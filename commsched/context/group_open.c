@@ -28,7 +28,6 @@
 #include "rendezvous/bootstrap/roster/roster_gather.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
 #include "rendezvous/bootstrap/session/bootstrap_net.h"
-#include "rendezvous/group_info.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/peer/clock_offset.h"
@@ -193,27 +192,6 @@ static int64_t clock_skew_ns(const tryst_ctx *ctx, int rank)
     return (int64_t)(script.clock_us * NS_PER_US);
 }
 
-/* Set the rates of the lanes of the plan's pairs. Without memory for a rate, windows
- * alone bound the lane. */
-static void pace_start(const tryst_ctx *ctx, tryst_group *group)
-{
-    const struct group_plan *plan = group->plan;
-    if (!plan || plan->flags & COMPILED_RATES_ASSUMED ||
-        !config_bool(ctx->config, CONFIG_PACE))
-        return;
-    for (uint32_t k = 0; k < plan->pairs_count; k++) {
-        const struct compiled_pair *pair = &plan->pairs[k];
-        if (pair->from != (uint32_t)group->roster.rank || !pair->link_bytes_per_s)
-            continue;
-        tryst_status status =
-            rendezvous_group_pace(group, (int)pair->to, group_plan_pace(plan, pair->to),
-                                  pair->link_bytes_per_s);
-        if (status != TRYST_OK)
-            LOG_WARN(&ctx->log, "cannot pace collectives to rank %u: %s", pair->to,
-                     tryst_status_name(status));
-    }
-}
-
 static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
                                struct tryst_group *group, struct err *err)
 {
@@ -239,7 +217,6 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     /* relaxed: nothing else is passed on with these values. */
     atomic_store_explicit(&ctx->run, group->run, memory_order_relaxed);
     atomic_store_explicit(&ctx->size, group->roster.size, memory_order_relaxed);
-    pace_start(ctx, group);
     if (group->plan)
         colls_plan_set(ctx->wiring->colls, &group->plan->coll);
     profile_file_open(

@@ -61,46 +61,13 @@ static void tree_part_copy(struct taking *taking, const struct compiled_part *pa
 }
 
 /* Return the slice of a class, which is small where the rates are known: an urgent
- * slice waits for one slice, and a paced lane has a slice's debt. */
+ * slice waits for one slice. */
 static uint32_t slice_bytes_for(const struct compiled_plan *compiled,
                                 const struct compiled_class *class)
 {
-    bool paced = !(compiled->flags & COMPILED_RATES_ASSUMED);
-    return paced && class->slice_bytes > DISPATCH_SLICE_PACED ? DISPATCH_SLICE_PACED
-                                                              : class->slice_bytes;
-}
-
-/* Add `rate` to the ranks that this rank sends to in `half`: the parent if the half
- * climbs, else the children. */
-static void half_paces_add(const struct compiled_half *half, uint32_t rank, bool climbs,
-                           uint64_t rate, uint64_t *paces)
-{
-    if (climbs && half->parent[rank] != GRAPH_NONE)
-        paces[half->parent[rank]] += rate;
-    for (uint32_t k = half->first[rank]; !climbs && k < half->first[rank + 1]; k++)
-        paces[half->child[k]] += rate;
-}
-
-/* Compute the rate from this rank to each rank, for an all-reduce at the class's
- * planned rate. */
-static const uint64_t *paces_make(struct taking *taking,
-                                  const struct compiled_class *class)
-{
-    const struct compiled_plan *compiled = taking->compiled;
-    uint64_t *paces =
-        arrays_alloc(&taking->plan->arrays, compiled->ranks_count, sizeof *paces);
-    uint64_t before = 0;
-    for (uint32_t p = 0; paces && p < class->parts_count; p++) {
-        const struct compiled_part *part = &class->parts[p];
-        bool last = p + 1 == class->parts_count;
-        uint64_t upto = last ? 1ull << 32 : part->cum_share;
-        uint64_t rate = compiled_share_of(class->bytes_per_s, upto - before);
-        const struct compiled_tree *tree = &compiled->trees[part->tree];
-        half_paces_add(&tree->up, taking->rank, true, rate, paces);
-        half_paces_add(&tree->down, taking->rank, false, rate, paces);
-        before = upto;
-    }
-    return paces;
+    bool known = !(compiled->flags & COMPILED_RATES_ASSUMED);
+    return known && class->slice_bytes > DISPATCH_SLICE_PLANNED ? DISPATCH_SLICE_PLANNED
+                                                                : class->slice_bytes;
 }
 
 static void classes_copy(struct taking *taking, const struct compiled_op *op)
@@ -114,27 +81,10 @@ static void classes_copy(struct taking *taking, const struct compiled_op *op)
         out->bytes_max = class->bytes_max;
         out->slice_bytes = slice_bytes_for(taking->compiled, class);
         out->bytes_per_s = coll->bound_bytes_per_s ? class->bytes_per_s : 0;
-        if (!(taking->compiled->flags & COMPILED_RATES_ASSUMED))
-            out->paces_bytes_per_s = paces_make(taking, class);
         out->trees = arrays_alloc(arrays, class->parts_count, sizeof *out->trees);
         for (uint32_t p = 0; out->trees && p < class->parts_count; p++)
             tree_part_copy(taking, &class->parts[p], &out->trees[out->trees_count++]);
     }
-}
-
-/* Copy the pairs from this rank or to this rank. */
-static void rank_pairs_copy(struct taking *taking)
-{
-    const struct compiled_plan *from = taking->compiled;
-    struct group_plan *plan = taking->plan;
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < from->pairs_count; k++)
-        count += from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank;
-    struct compiled_pair *pairs = arrays_alloc(&plan->arrays, count, sizeof *pairs);
-    for (uint32_t k = 0; pairs && k < from->pairs_count; k++)
-        if (from->pairs[k].from == taking->rank || from->pairs[k].to == taking->rank)
-            pairs[plan->pairs_count++] = from->pairs[k];
-    plan->pairs = pairs;
 }
 
 static tryst_status plan_fill(const struct compiled_plan *compiled,
@@ -151,10 +101,8 @@ static tryst_status plan_fill(const struct compiled_plan *compiled,
     plan->out_bytes_per_s = compiled->out_bytes_per_s[plan->coll.rank];
     if (!(plan->flags & COMPILED_RATES_ASSUMED))
         plan->coll.bound_bytes_per_s = plan->bound_bytes_per_s;
-    if (taking.parents) {
+    if (taking.parents)
         classes_copy(&taking, op);
-        rank_pairs_copy(&taking);
-    }
     arrays_free(&scratch);
     return scratch.status ? scratch.status : plan->arrays.status;
 }
@@ -176,16 +124,6 @@ tryst_status group_plan_copy(const struct compiled_plan *compiled, uint32_t rank
     else
         group_plan_close(plan);
     return status;
-}
-
-uint64_t group_plan_pace(const struct group_plan *plan, uint32_t rank)
-{
-    uint64_t most = 0;
-    for (uint32_t c = 0; c < plan->coll.classes_count; c++) {
-        const uint64_t *paces = plan->coll.classes[c].paces_bytes_per_s;
-        most = paces && paces[rank] > most ? paces[rank] : most;
-    }
-    return most;
 }
 
 void group_plan_close(struct group_plan *plan)

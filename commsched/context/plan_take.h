@@ -18,17 +18,12 @@ struct group_plan {
     uint64_t bound_bytes_per_s; /**< upper bound of an all-reduce's rate */
     /** The rate of the network out of this rank's machine; 0: unknown. */
     uint64_t out_bytes_per_s;
-    uint32_t pairs_count;
-    /** The pairs from this rank or to this rank: planned rates, latencies. */
-    const struct compiled_pair *pairs;
 };
 
 /** Copy the part of `rank`. TRYST_E_NOMEM; TRYST_E_INVALID: the compiled plan has no
  *  all-reduce. */
 tryst_status group_plan_copy(const struct compiled_plan *compiled, uint32_t rank,
                              uint64_t digest, struct group_plan **plan_p);
-/** Return the largest rate of all classes from this rank to `rank`. */
-uint64_t group_plan_pace(const struct group_plan *plan, uint32_t rank);
 /** Free the plan; NULL is allowed. */
 void group_plan_close(struct group_plan *plan);
 

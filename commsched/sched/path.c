@@ -22,18 +22,18 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 /* ---- slice and window -------------------------------------------------------------- */
 
-static uint64_t bytes_in(uint64_t bytes_per_s, uint64_t ns)
+static uint64_t bytes_in(const struct path *path, uint64_t ns)
 {
-    return (uint64_t)((double)bytes_per_s * (double)ns * 1e-9);
+    return (uint64_t)((double)path->bytes_per_s * (double)ns * 1e-9);
 }
 
-/* Return the largest power of two that moves at this rate in SLICE_NS, between
- * DISPATCH_SLICE_MIN and `largest`. */
-static uint64_t slice_for(uint64_t bytes_per_s, uint64_t largest)
+/* Return the largest power of two that the path moves in SLICE_NS, between
+ * DISPATCH_SLICE_MIN and DISPATCH_SLICE_MAX. */
+static uint64_t slice_for(const struct path *path)
 {
     uint64_t slice_bytes = DISPATCH_SLICE_MIN;
-    uint64_t most = bytes_in(bytes_per_s, SLICE_NS);
-    while (slice_bytes < largest && 2 * slice_bytes <= most)
+    uint64_t most = bytes_in(path, SLICE_NS);
+    while (slice_bytes < DISPATCH_SLICE_MAX && 2 * slice_bytes <= most)
         slice_bytes *= 2;
     return slice_bytes;
 }
@@ -57,52 +57,26 @@ static double gain(const struct path *path)
     return path->rates_next % PATH_RATES < 2 ? 1.25 : 1;
 }
 
-/* Return a window of one slice and `trip_bytes` in whole slices, `first` at least. */
-static uint64_t window_for(const struct path *path, uint64_t trip_bytes, uint64_t first)
+/* Return a window of one slice and the bytes of a round trip in whole slices;
+ * PATH_WINDOW_FIRST at least while the bandwidth is unknown. */
+static uint64_t window_for(const struct path *path)
 {
     uint64_t slice_bytes = larger(path->slice_bytes, path->cut_bytes);
+    uint64_t trip_bytes = (uint64_t)((double)bytes_in(path, path->rtt_ns) * gain(path));
     uint64_t slices = 1 + (trip_bytes + slice_bytes - 1) / slice_bytes;
     uint64_t bytes = slice_bytes * larger(2, slices);
-    bytes = larger(larger(bytes, path->least_window_bytes), first);
+    bytes = larger(bytes, path->least_window_bytes);
+    bytes = path->bytes_per_s ? bytes : larger(bytes, PATH_WINDOW_FIRST);
     return bytes < PATH_WINDOW_MAX ? bytes : PATH_WINDOW_MAX;
-}
-
-static void measured_follow(struct path *path)
-{
-    if (path->bytes_per_s)
-        path->rtt_ns = rtt_for(path, path->rtt_probe_ns, path->rtt_probe_bytes);
-    path->slice_bytes = path->bytes_per_s
-                            ? slice_for(path->bytes_per_s, DISPATCH_SLICE_MAX)
-                            : DISPATCH_SLICE_FIRST;
-    double trip_bytes = (double)bytes_in(path->bytes_per_s, path->rtt_ns) * gain(path);
-    path->window_bytes =
-        window_for(path, (uint64_t)trip_bytes, path->bytes_per_s ? 0 : PATH_WINDOW_FIRST);
-}
-
-static void pace_follow(struct path *path)
-{
-    uint64_t rate = path->pace_bytes_per_s;
-    path->slice_bytes = slice_for(rate, DISPATCH_SLICE_PACED);
-    path->window_bytes = window_for(path, bytes_in(rate, path->pace_trip_ns),
-                                    path->pace_trip_ns ? 0 : 4 * path->slice_bytes);
 }
 
 static void path_follow(struct path *path)
 {
-    if (path->pace_bytes_per_s)
-        pace_follow(path);
-    else
-        measured_follow(path);
-    if (path->set_window_bytes)
-        path->window_bytes = path->set_window_bytes;
-}
-
-void path_pace(struct path *path, uint64_t bytes_per_s, uint64_t trip_ns)
-{
-    path->pace_bytes_per_s = bytes_per_s;
-    path->pace_trip_ns = trip_ns;
-    path->draining &= !bytes_per_s;
-    path_follow(path);
+    if (path->bytes_per_s)
+        path->rtt_ns = rtt_for(path, path->rtt_probe_ns, path->rtt_probe_bytes);
+    path->slice_bytes = path->bytes_per_s ? slice_for(path) : DISPATCH_SLICE_FIRST;
+    path->window_bytes =
+        path->set_window_bytes ? path->set_window_bytes : window_for(path);
 }
 
 void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_window_bytes)
@@ -184,7 +158,7 @@ static void round_end(struct path *path, uint64_t now_ns, uint64_t spent_ns,
         rtt_update(path, now_ns, spent_ns);
     path_follow(path);
     path->draining = path->limited && !path->set_window_bytes &&
-                     !path->pace_bytes_per_s && path->flat_rounds == FLAT_ROUNDS &&
+                     path->flat_rounds == FLAT_ROUNDS &&
                      (path->rtt_probes_left > 0 || rtt_is_old(path, now_ns));
 }
 

@@ -22,10 +22,6 @@
  *  1.25 (n - 1) / n of a window is more than a window: windows of seven senders grew to
  *  19 MiB in tests/sim, where they are 3.5 MiB now.)
  *
- *  On a paced lane (pace.h) the pace's rate and round trip replace B and RTT, a slice is
- *  128 KiB at most, and the window does not drain: the pace measures its round trips by
- *  itself.
- *
  *  The cost of a slice is not estimated: at 1.3 ms of bandwidth, 13 us of it
  *  are 1 %.
  */
@@ -43,10 +39,6 @@
  *  `least_window_bytes` is the least that the rail needs. */
 void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_window_bytes);
 
-/** Derive slice and window from the lane's pace instead of B and RTT: the window
- *  seldom limits a paced lane, so its samples would not count. `trip_ns` 0: unknown;
- *  `bytes_per_s` 0: the lane is not paced. */
-void path_pace(struct path *path, uint64_t bytes_per_s, uint64_t trip_ns);
 /** Note that a slice of `bytes` starts behind `in_flight_bytes`, after `started_bytes`
  *  in all. `cut_bytes` is the slice size of its transfer, 0: the transfer is one
  *  slice. The slice is timed if no other is. */

@@ -18,7 +18,6 @@
 #include <stdio.h>
 
 #include "core/memory/alloc.h"
-#include "pace.h"
 #include "path.h"
 #include "rail.h"
 
@@ -34,8 +33,6 @@ struct rail_window {
 struct sched {
     struct sched_params params;
     struct list busy; /* lanes with bytes in flight */
-    struct list held; /* lanes with a slice that waits for a token of the pace */
-    uint64_t held_ns; /* when the first of the held lanes may start; 0: none is held */
     struct rail_window rails[DISPATCH_RAILS_MAX];
     uint32_t rails_count; /* one more than the highest rail of a lane */
     bool moved;           /* a queue or a window changed since the last run */
@@ -62,7 +59,6 @@ tryst_status sched_open(const struct sched_params *params, struct sched **sched_
         return TRYST_E_NOMEM;
     sched->params = *params;
     list_init(&sched->busy);
-    list_init(&sched->held);
     for (uint32_t i = 0; i < DISPATCH_RAILS_MAX; i++)
         rail_init(&sched->rails[i], params->rail_window_bytes);
     *sched_p = sched;
@@ -179,9 +175,9 @@ static void on_timer(void *arg, uint64_t now_ns)
 static uint64_t on_next_ns(const void *arg)
 {
     const struct sched *sched = arg;
-    uint64_t next_ns = sched->held_ns;
+    uint64_t next_ns = 0;
     if (!sched->blocked)
-        return next_ns;
+        return 0;
     list_for_each_safe (&sched->busy, node, after) {
         const struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
         uint64_t at_ns = stall_at_ns(lane);
@@ -240,63 +236,6 @@ static void transfer_unqueue(struct sched *sched, struct transfer *transfer)
     lane_queue(sched, transfer->lane);
 }
 
-/* ---- pace -------------------------------------------------------------------------- */
-
-static void held_until(struct sched *sched, uint64_t until_ns)
-{
-    if (!sched->held_ns || until_ns < sched->held_ns)
-        sched->held_ns = until_ns;
-}
-
-/* Queue again the held lanes that may start now. */
-static void held_release(struct sched *sched)
-{
-    uint64_t now_ns = clock_now_ns(sched->params.clock);
-    if (now_ns < sched->held_ns)
-        return;
-    sched->held_ns = 0;
-    list_for_each_safe (&sched->held, node, after) {
-        struct dispatch_lane *lane = container_of(node, struct dispatch_lane, paced);
-        if (now_ns < lane->paced_ns) {
-            held_until(sched, lane->paced_ns);
-            continue;
-        }
-        list_remove(node);
-        lane_queue(sched, lane);
-    }
-}
-
-static void lane_path_follow(struct dispatch_lane *lane)
-{
-    bool is_paced = pace_is_on(&lane->pace);
-    path_pace(&lane->path, is_paced ? pace_rate(&lane->pace) : 0,
-              is_paced ? pace_trip_ns(&lane->pace) : 0);
-}
-
-/* Hold the lane until its bucket has a token, and count its path as limited. Returns
- * false if a slice may start now. */
-__attribute__((noinline)) static bool lane_hold(struct sched *sched,
-                                                struct dispatch_lane *lane)
-{
-    uint64_t now_ns = clock_now_ns(sched->params.clock);
-    list_remove(&lane->paced);
-    lane->paced_ns = pace_start_ns(&lane->pace, now_ns);
-    if (lane->paced_ns <= now_ns)
-        return false;
-    path_limited(&lane->path);
-    list_push_back(&sched->held, &lane->paced);
-    held_until(sched, lane->paced_ns);
-    return true;
-}
-
-static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan)
-{
-    list_remove(&lane->paced);
-    pace_init(&lane->pace, plan);
-    lane_path_follow(lane);
-    lane_queue(arg, lane);
-}
-
 /* ---- events of rendezvous ---------------------------------------------------------- */
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
@@ -316,9 +255,6 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
     sched->rails[rail].rate.bytes_per_s = rail_bytes_per_s;
     rail_follow(&sched->rails[rail]);
     path_open(&lane->path, sched->params.window_bytes, window_bytes);
-    pace_forget(&lane->pace);
-    if (pace_is_on(&lane->pace))
-        lane_path_follow(lane);
     if (rail >= sched->rails_count)
         sched->rails_count = rail + 1;
     lane_queue(sched, lane);
@@ -375,10 +311,6 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
     struct dispatch_lane *lane = transfer->lane;
     lane->credited_ns = clock_now_ns(sched->params.clock);
     bytes_return(sched, lane, bytes);
-    if (pace_is_on(&lane->pace) &&
-        pace_credited(&lane->pace, lane->credited_ns,
-                      lane->started_bytes - lane->in_flight_bytes))
-        lane_path_follow(lane);
     uint64_t rtt_probe_bytes = path_probe_bytes(&lane->path);
     uint64_t srtt_ns = path_returned(&lane->path, lane->credited_ns, lane->started_bytes,
                                      lane->in_flight_bytes);
@@ -394,35 +326,26 @@ static void on_remove(void *arg, struct transfer *transfer)
     struct sched *sched = arg;
     struct dispatch_lane *lane = transfer->lane;
     transfer_unqueue(sched, transfer); /* transfers behind it may fit */
-    list_remove(&lane->paced);         /* the lane may end with its peer */
-    if (transfer->upto < transfer->next) {
+    if (transfer->upto < transfer->next)
         path_forget(&lane->path); /* no DONE will end the round */
-        pace_forget(&lane->pace);
-    }
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         bytes_return(sched, lane, transfer_slice_bytes(transfer, i));
-}
-
-static void lane_sample_drop(struct dispatch_lane *lane)
-{
-    path_sample_drop(&lane->path);
-    pace_forget(&lane->pace);
 }
 
 static void on_pause(void *arg, struct dispatch_lane *lane)
 {
     struct sched *sched = arg;
     if (lane) {
-        lane_sample_drop(lane);
+        path_sample_drop(&lane->path);
         return;
     }
     list_for_each_safe (&sched->busy, node, after)
-        lane_sample_drop(container_of(node, struct dispatch_lane, busy));
+        path_sample_drop(&container_of(node, struct dispatch_lane, busy)->path);
 }
 
 /* ---- starting slices --------------------------------------------------------------- */
 
-enum start { STARTED, LANE_FULL, LANE_PACED, RAIL_FULL, TRANSPORT_FULL };
+enum start { STARTED, LANE_FULL, RAIL_FULL, TRANSPORT_FULL };
 
 /* True if `bytes` more fit the window. A single slice always fits. */
 static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
@@ -474,9 +397,6 @@ static void bytes_start(struct sched *sched, const struct transfer *transfer,
     }
     path_started(&lane->path, now_ns, lane->started_bytes, lane->in_flight_bytes, bytes,
                  transfer->slices > 1 ? transfer->slice_bytes : 0);
-    if (transfer->pace_bytes_per_s && pace_is_on(&lane->pace))
-        pace_started(&lane->pace, now_ns, lane->started_bytes, bytes,
-                     transfer->pace_bytes_per_s, urgency_class(&transfer->urgency));
     if (bytes > rail->window_bytes / 2)
         lane->probation = SCHED_PROBATION_ROUNDS;
     lane->started_bytes += bytes;
@@ -528,8 +448,6 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
         path_limited(&lane->path);
         return LANE_FULL;
     }
-    if (transfer->pace_bytes_per_s && pace_is_on(&lane->pace) && lane_hold(sched, lane))
-        return LANE_PACED;
     if (!share_has_room(sched, lane, bytes))
         return LANE_FULL;
     if (!rail_has_room(sched, lane, bytes))
@@ -611,8 +529,6 @@ static const struct transfer *transfer_before(struct sched *sched,
     const struct transfer *first = ready_first(transfer->lane, kind);
     if (first != transfer)
         return first;
-    if (list_linked(&transfer->lane->paced))
-        return NULL;
     if (!share_has_room(sched, transfer->lane,
                         transfer_slice_bytes(transfer, transfer->next)))
         return NULL;
@@ -646,24 +562,13 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
         return HOLD_BEHIND;
     if (!path_has_room(&transfer->lane->path, lane->in_flight_bytes, bytes))
         return HOLD_WINDOW;
-    if (list_linked(&lane->paced))
-        return HOLD_PACE;
     bool room = share_has_room(sched, lane, bytes) && rail_has_room(sched, lane, bytes);
     return room ? HOLD_TRANSPORT : HOLD_RAIL;
-}
-
-/* Run while lanes are held. Not inlined, so that a run without a pace stays short. */
-__attribute__((noinline)) static int held_run(struct sched *sched)
-{
-    held_release(sched);
-    return sched->moved ? rails_run(sched) : 0;
 }
 
 static int on_run(void *arg)
 {
     struct sched *sched = arg;
-    if (sched->held_ns)
-        return held_run(sched);
     return sched->moved ? rails_run(sched) : 0;
 }
 
@@ -675,7 +580,6 @@ const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
                                        .credit = on_credit,
                                        .remove = on_remove,
                                        .pause = on_pause,
-                                       .pace = on_pace,
                                        .rail_window = on_rail_window,
                                        .run = on_run,
                                        .held_by = on_held_by,

@@ -107,9 +107,6 @@
     X(SLICE_BYTES, "slice_bytes", BYTES, "auto", "auto|4K..1G", CONFIG_AGREED,           \
       "size of the slices of large tensors, smaller where a fabric requires it. auto: "  \
       "what the path moves in 1.3 ms, 64K to 1M")                                        \
-    X(PACE, "pace", BOOL, "0", "", 0,                                                    \
-      "1: collectives start slices at the rates that the plan gives to each path; 0: "   \
-      "windows alone decide, which was faster on most networks measured")                \
     X(POSTED_SLICES, "posted_slices", INT, "4", "1..1024", 0,                            \
       "slices of one transfer that its receiver keeps posted; where slice_bytes is "     \
       "auto, as many bytes as this number of 1M slices")                                 \

@@ -88,8 +88,7 @@ enum tryst_live_hold {
     TRYST_LIVE_HOLD_WINDOW = 3,    /**< the window towards the peer is full */
     TRYST_LIVE_HOLD_RAIL = 4,      /**< the window of the network interface is full */
     TRYST_LIVE_HOLD_TRANSPORT = 5, /**< the transport had no room */
-    TRYST_LIVE_HOLD_UNREADY = 6,   /**< this rank does not have the bytes yet (a sum) */
-    TRYST_LIVE_HOLD_PACE = 7       /**< the plan's pace for the path to the peer */
+    TRYST_LIVE_HOLD_UNREADY = 6    /**< this rank does not have the bytes yet (a sum) */
 };
 
 /** State of the thread that makes progress. A record. */

@@ -28,9 +28,8 @@ enum { DISPATCH_RAILS_MAX = 64 };
  *  set less. */
 #define DISPATCH_SLICE_MIN (64u << 10)
 #define DISPATCH_SLICE_MAX (1u << 20)
-/** The largest slice of collectives and of paced lanes where the rates of links are
- *  known. */
-#define DISPATCH_SLICE_PACED (128u << 10)
+/** The largest slice of collectives where the rates of links are known. */
+#define DISPATCH_SLICE_PLANNED (128u << 10)
 /** The slice size before the path is measured. */
 #define DISPATCH_SLICE_FIRST (256u << 10)
 
@@ -64,41 +63,6 @@ struct path {
     uint64_t round_started, round_returned, round_probe_bytes;
     bool limited, sample_invalid;
     bool draining; /**< no slice starts until nothing is in flight */
-    /** Of a paced lane: its rate (0: not paced) and the round trip that its window covers
-     *  (0: unknown). */
-    uint64_t pace_bytes_per_s, pace_trip_ns;
-};
-
-/** The rate that a plan gives an ordered pair of ranks: the pace of its lane. */
-struct pace_plan {
-    uint64_t bytes_per_s; /**< the pair's share of the link; 0: no pace */
-    /** The rate of the narrowest link on the path; 0: the same as `bytes_per_s`. */
-    uint64_t link_bytes_per_s;
-    /** Seed of the random part of starts; differs for each ordered pair. */
-    uint32_t seed;
-};
-
-/** The token bucket of a lane, and its estimate of the link (commsched/sched/pace.h).
- *  Zeroed: not paced. */
-struct pace {
-    uint64_t planned_bytes_per_s; /**< the lane's share of its link; 0: not paced */
-    uint64_t link_bytes_per_s;    /**< the rate of this link in the graph */
-    double scale;                 /**< estimated rate over planned rate */
-    double tokens;                /**< bytes that may start; negative: debt */
-    double least_tokens;          /**< the next slice waits for this many tokens */
-    uint64_t tokens_ns;   /**< the time at which `tokens` was computed; 0: never */
-    uint32_t random;      /**< state of a random generator */
-    uint32_t learning;    /**< round trips left until the base is known */
-    uint64_t learning_ns; /**< the start of these round trips */
-    uint64_t timed_ns;    /**< the start of the slice that is timed; 0: none */
-    uint64_t timed_upto;  /**< started_bytes of the lane at the end of this slice */
-    uint64_t timed_bytes; /**< the size of the timed slice */
-    double queue_ns;      /**< time in queues, smoothed */
-    /** The least round trip of this age (PACE_AGE_NS), without the slice's bytes; 0:
-     *  unknown. */
-    uint64_t base_ns;
-    uint64_t base_old_ns; /**< base_ns of the age before; 0: unknown */
-    uint64_t age;         /**< the age of base_ns: its start, in units of PACE_AGE_NS */
 };
 
 /** The state of the dispatch for one peer; embedded in the peer, zeroed. */
@@ -130,10 +94,6 @@ struct dispatch_lane {
     /** Smoothed time of a slice from its start to its credit; 0: unknown. */
     uint64_t srtt_ns;
     uint64_t started_bytes; /**< sum of all bytes started */
-    struct pace pace;
-    /** In the dispatch's list while the bucket holds a slice back. */
-    struct list_node paced;
-    uint64_t paced_ns; /**< the time at which that slice may start */
 };
 
 struct transfer {
@@ -148,10 +108,6 @@ struct transfer {
     uint32_t next;    /**< first slice that has not started */
     uint32_t upto;    /**< the receiver has acknowledged slices [0, upto) */
     bool round_robin; /**< a flow: equally urgent flows start slices in turn */
-    /** The rate that a plan gives to all transfers of this kind on this lane together:
-     *  slices start at the pace of the lane. 0: not planned; no slice waits for the
-     *  pace. */
-    uint64_t pace_bytes_per_s;
 };
 
 /** Return the bytes of slice `index`. */
@@ -179,7 +135,6 @@ enum transfer_hold {
     HOLD_RAIL,      /**< the window of the rail is full */
     HOLD_TRANSPORT, /**< the transport has no room */
     HOLD_UNREADY,   /**< the sender does not have the bytes yet */
-    HOLD_PACE,      /**< the pace of the lane holds the slice back */
 };
 
 /** Installed by the layer above into rendezvous_params. All calls are in the progress
@@ -209,8 +164,6 @@ struct dispatch_ops {
     /** Note that this rank (`lane` NULL) or the lane's peer was outside of the library
      *  for PAUSE_NS or longer: samples from that time do not measure the path. */
     void (*pause)(void *arg, struct dispatch_lane *lane);
-    /** Pace the lane by its plan from now on; bytes may be in flight. */
-    void (*pace)(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan);
     /** Return the bytes that may be in flight on the rail; a receiver posts as many on
      *  the rail for several senders. */
     uint64_t (*rail_window)(const void *arg, uint32_t rail);

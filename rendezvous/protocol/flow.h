@@ -80,8 +80,6 @@ struct flow {
     /** Set by the protocol: the cause of a failing receive that has dropped bytes; status
      *  TRYST_OK: no bytes were dropped. */
     struct cause late;
-    /** Send: the planned rate to this peer; 0: none (transfer.h). */
-    uint64_t pace_bytes_per_s;
 };
 
 struct flow_params {

@@ -62,7 +62,6 @@ void send_run_begin(struct want *want, tryst_op *op)
     want->transfer.lane = &want->peer->lane;
     want->transfer.urgency = matched_urgency(want, op);
     want->transfer.round_robin = op->flow != NULL;
-    want->transfer.pace_bytes_per_s = op->flow ? op->flow->pace_bytes_per_s : 0;
     /* An OFFER reports ready bytes to a consumer that could not post ahead. */
     if (op->flow) {
         list_init(&want->leaving);

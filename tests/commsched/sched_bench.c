@@ -13,8 +13,6 @@ bool may_start(const struct transfer *transfer)
     const struct dispatch_lane *lane = transfer->lane;
     if (!lane || !transfer_may_start(transfer) || t.refused[lane - t.lanes])
         return false;
-    if (list_linked(&lane->paced))
-        return false;
     uint64_t bytes =
         lane->in_flight_bytes + transfer_slice_bytes(transfer, transfer->next);
     uint64_t most = t.window;
@@ -115,8 +113,7 @@ void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
                           .slice_bytes = slice_bytes,
                           .slices = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
                           .ready = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
-                          .posted = posted,
-                          .pace_bytes_per_s = UINT64_MAX};
+                          .posted = posted};
     sched_ops.add(t.sched, &t.transfers[which]);
 }
 
@@ -169,12 +166,4 @@ void expect_held(int which, enum transfer_hold wanted, int before)
     const struct transfer *other;
     assert_int_equal(sched_ops.held_by(t.sched, &t.transfers[which], &other), wanted);
     assert_ptr_equal(other, before < 0 ? NULL : &t.transfers[before]);
-}
-
-/* Pace a lane. The plan has four times the rate, because a lane that measures its base
- * has a quarter of its rate. */
-void pace_set(int lane, uint64_t bytes_per_s)
-{
-    struct pace_plan plan = {.bytes_per_s = 4 * bytes_per_s};
-    sched_ops.pace(t.sched, &t.lanes[lane], &plan);
 }

@@ -62,8 +62,6 @@ void credit(int which, int slices);
 /** Let time pass, and let the scheduler detect stalled peers. */
 void advance(uint64_t ns);
 void post(int which, uint32_t posted);
-/** Pace a lane with `bytes_per_s` while the lane measures its base. */
-void pace_set(int lane, uint64_t bytes_per_s);
 /** Fail unless `wanted` holds the transfer, behind transfer `before` (negative: behind
  *  none). */
 void expect_held(int which, enum transfer_hold wanted, int before);

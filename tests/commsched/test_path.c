@@ -236,37 +236,6 @@ static void test_cut(void **state)
     }
 }
 
-/* On a paced lane the pace's rate and round trip replace the measured ones, and the slice
- * has a limit. */
-static void test_paced(void **state)
-{
-    static const struct {
-        uint64_t bytes_per_s, trip_us, slice_bytes, window_bytes;
-    } table[] = {{50000000, 0, 64 << 10, 4 * (64 << 10)},
-                 {50000000, 100, 64 << 10, 2 * (64 << 10)},
-                 {50000000, 3000, 64 << 10, 4 * (64 << 10)},
-                 {1000000, 3000, 64 << 10, 2 * (64 << 10)},
-                 {125000000, 3000, 128 << 10, 4 * (128 << 10)},
-                 {5000000000, 1000, 128 << 10, 40 * (128 << 10)}};
-    (void)state;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        begin(50e6, 50e3, 0);
-        path_pace(&l.path, table[i].bytes_per_s, table[i].trip_us * NS_PER_US);
-        assert_int_equal(l.path.slice_bytes, table[i].slice_bytes);
-        assert_int_equal(l.path.window_bytes, table[i].window_bytes);
-    }
-    begin(1.25e9, 50e3, 3 << 20);
-    path_pace(&l.path, 50000000, 0);
-    assert_int_equal(l.path.window_bytes, 3 << 20); /* the window that the user has set */
-    begin(1.25e9, 50e3, 0);
-    path_pace(&l.path, 50000000, NS_PER_MS);
-    stream(NS_PER_S);
-    assert_int_equal(l.path.window_bytes, 2 * (64 << 10));
-    path_pace(&l.path, 0, 0);
-    stream(NS_PER_S);
-    expect_within(stream(NS_PER_S), 0.95 * l.bytes_per_s, 1.01 * l.bytes_per_s);
-}
-
 /* A cancelled slice is never credited; the next round is a sample again. */
 static void test_forgets(void **state)
 {
@@ -287,7 +256,7 @@ int main(void)
         cmocka_unit_test(test_recovers),     cmocka_unit_test(test_pauses),
         cmocka_unit_test(test_short_pauses), cmocka_unit_test(test_little),
         cmocka_unit_test(test_set),          cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_forgets),      cmocka_unit_test(test_paced),
+        cmocka_unit_test(test_forgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -744,9 +744,6 @@ static void test_random(void **state)
         begin(window, rail_window);
         for (int i = 0; i < 2000; i++) {
             random_step(&random);
-            if (looks && random_range(&random, 50) == 0)
-                pace_set((int)random_range(&random, LANES),
-                         20000 * random_range(&random, 3));
             if (looks)
                 advance(random_range(&random, 10 * NS_PER_MS));
             run_once();
@@ -758,8 +755,6 @@ static void test_random(void **state)
                 post(i, t.transfers[i].slices), ready(i, t.transfers[i].slices);
         for (int turn = 0; turn < 20000; turn++) {
             struct transfer *transfer = &t.transfers[turn % TRANSFERS];
-            if (looks)
-                clock_fake_advance(&t.clock, random_range(&random, 10 * NS_PER_MS));
             run_once();
             check(window, rail_window, looks);
             if (transfer->lane && transfer->upto < transfer->next)

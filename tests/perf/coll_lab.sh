@@ -17,7 +17,6 @@
 #   COLL_LAB_BESIDE  mpich: after each run of Tryst, MPI_Allreduce of as many bytes over the
 #                    same network, with the ratio to the same bound (no); MPIR_CVAR_* and
 #                    UCX_RNDV_THRESH of the environment apply to it
-#   TRYST_PACE=0     without a pace
 set -euo pipefail
 if [ "$1" = --within ]; then
     shift

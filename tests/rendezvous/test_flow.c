@@ -1183,10 +1183,8 @@ static void test_raise(void **state)
 {
     begin(NULL);
     out[0].flow.ready = 1;
-    out[0].flow.pace_bytes_per_s = 1234567;
     start_both(0, 8 * SLICE, &plain_ops);
     world_settle(&world);
-    assert_int_equal(out[0].flow.op->want->transfer.pace_bytes_per_s, 1234567);
     flow_raise(&in[0].flow, -5);
     world_settle(&world);
     assert_int_equal(urgency_priority(&out[0].flow.op->want->transfer.urgency), -5);

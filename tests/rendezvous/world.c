@@ -97,10 +97,6 @@ static void on_pause(void *arg, struct dispatch_lane *lane)
     side->pauses_there += lane != NULL;
 }
 
-static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan)
-{
-}
-
 static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
                                      const struct transfer **before_p)
 {
@@ -134,7 +130,6 @@ static const struct dispatch_ops world_dispatch = {.lane_init = on_lane_init,
                                                    .credit = on_credit,
                                                    .remove = on_remove,
                                                    .pause = on_pause,
-                                                   .pace = on_pace,
                                                    .rail_window = on_rail_window,
                                                    .run = on_run,
                                                    .held_by = on_held_by,

@@ -50,7 +50,7 @@ static void peer_check(const struct peer *peer)
     ZERO(peer->out.answers_count);
     ZERO(lane->in_flight_bytes);
     ZERO(lane->stalled);
-    ZERO(list_linked(&lane->busy) || list_linked(&lane->paced));
+    ZERO(list_linked(&lane->busy));
     for (int kind = 0; kind < URGENCY_CLASSES; kind++)
         ZERO(urgent_queued(&lane->nodes[kind]));
     queues_check(peer);

@@ -57,22 +57,6 @@ struct above sim_colls_open(struct sim *sim, struct side *side)
     return colls_above(rank->colls);
 }
 
-/* Pace the lanes, as pace_start in commsched/context/group_open.c does. */
-void sim_pace(struct sim *sim)
-{
-    const struct compiled_plan *plan = sim->params.plan;
-    for (uint32_t k = 0; plan && !sim->params.unpaced && k < plan->pairs_count; k++) {
-        const struct compiled_pair *pair = &plan->pairs[k];
-        tryst_group *group = &sim->world.sides[pair->from].group;
-        if (pair->link_bytes_per_s)
-            assert_int_equal(rendezvous_group_pace(
-                                 group, (int)pair->to,
-                                 group_plan_pace(sim->ranks[pair->from].plan, pair->to),
-                                 pair->link_bytes_per_s),
-                             TRYST_OK);
-    }
-}
-
 void sim_colls_close(struct sim *sim)
 {
     for (int i = 0; i < sim->params.ranks; i++) {

@@ -112,9 +112,6 @@ static void on_add(void *arg, struct transfer *transfer)
     if (fault == SIM_LOST_TRANSFER && which_of(transfer) % 8 == 3)
         return;
     urgency_spoil(fault, &transfer->urgency);
-    if (!rank->sim->params.plan)
-        /* all transfers keep the pace of their lane */
-        transfer->pace_bytes_per_s = UINT64_MAX;
     sched_ops.add(rank->sched, transfer);
 }
 
@@ -161,12 +158,6 @@ static void on_pause(void *arg, struct dispatch_lane *lane)
     sched_ops.pause(rank->sched, lane);
 }
 
-static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_plan *plan)
-{
-    struct sim_rank *rank = arg;
-    sched_ops.pace(rank->sched, lane, plan);
-}
-
 static int on_run(void *arg)
 {
     struct sim_rank *rank = arg;
@@ -207,7 +198,6 @@ static const struct dispatch_ops sim_dispatch = {.lane_init = on_lane_init,
                                                  .credit = on_credit,
                                                  .remove = on_remove,
                                                  .pause = on_pause,
-                                                 .pace = on_pace,
                                                  .rail_window = on_rail_window,
                                                  .run = on_run,
                                                  .held_by = on_held_by,
@@ -752,7 +742,6 @@ void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
     assert_int_equal(world_open_parts(&sim->world, params->ranks, settings, &sim_parts),
                      TRYST_OK);
     sim->world.spoilt = params->fault == SIM_LOST_CREDIT;
-    sim_pace(sim);
     for (int i = 0; i < params->ranks && params->posted_max; i++)
         sim->world.sides[i].rail.base.posted_max = params->posted_max;
     if (params->ways)

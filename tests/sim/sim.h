@@ -44,7 +44,6 @@ struct sim_params {
     enum sim_fault fault;
     const struct compiled_plan *plan; /**< plan of collectives; NULL: binary trees */
     uint64_t scratch_bytes;           /**< 0: the default */
-    bool unpaced;                     /**< lanes do not keep the pace of the plan */
     bool quiet;                       /**< no log */
 };
 
@@ -181,7 +180,6 @@ bool sim_run(struct sim *sim, uint64_t until_ns);
 bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer);
 
 /** Defined in colls.c. */
-void sim_pace(struct sim *sim);
 struct above sim_colls_open(struct sim *sim, struct side *side);
 void sim_colls_close(struct sim *sim);
 void sim_coll_act(struct sim *sim, const struct sim_action *action);

@@ -60,8 +60,7 @@ static struct sim_params params_draw(struct job *job, const struct planned *plan
     struct sim_params params = {.ranks = job->ranks,
                                 .rail_window_bytes = 16 * MIB,
                                 .plan = planned->compiled,
-                                .scratch_bytes = scratch[draw(job, COUNT_OF(scratch))],
-                                .unpaced = draw(job, 2)};
+                                .scratch_bytes = scratch[draw(job, COUNT_OF(scratch))]};
     if (!draw(job, 4))
         params.posted_slices = 1 + (uint32_t)draw(job, 3);
     if (!draw(job, 4))

@@ -167,69 +167,6 @@ static void test_incast(void **state)
     }
 }
 
-/* ---- the pace of lanes ------------------------------------------------------------- */
-
-static uint64_t returned_of(int from)
-{
-    const struct dispatch_lane *lane = &world_peer(&sim.world, from, 0)->lane;
-    return lane->started_bytes - lane->in_flight_bytes;
-}
-
-/* Three senders with different shares of one receiver's link of 400 Mbit/s, measured from
- * the first second to the fourth. The rate in the graph is `wrong` times the true rate
- * (0: no pace). Return the smallest ratio of a sender's rate to its due rate, which is
- * the speed of a plan with these edges. */
-static double slowest_part(double wrong, double *link_part_p)
-{
-    enum { RATE = 50000000, SENDERS = 3, ROUNDS = 9 };
-    static const double shares[SENDERS] = {0.6, 0.3, 0.1};
-    struct net net;
-    struct sim_params params = {
-        .ranks = SENDERS + 1, .rail_window_bytes = 16 * MIB, .posted_slices = 4};
-    uint64_t before[SENDERS];
-    double part = 1e9;
-    star_make(&net, SENDERS + 1, RATE, 50000);
-    sim_open(&sim, &params, &net);
-    for (int i = 0; i < SENDERS; i++) {
-        tryst_group *group = &sim.world.sides[1 + i].group;
-        uint64_t rate = (uint64_t)(shares[i] * RATE * wrong);
-        assert_int_equal(rendezvous_group_pace(group, 0, rate, (uint64_t)(RATE * wrong)),
-                         TRYST_OK);
-        for (int round = 0; round < ROUNDS; round++)
-            (void)sim_transfer_at(&sim, 1 + i, 0, 32 * MIB, 0, 0, 0, 0);
-    }
-    (void)sim_run(&sim, NS_PER_S);
-    for (int i = 0; i < SENDERS; i++)
-        before[i] = returned_of(1 + i);
-    (void)sim_run(&sim, 4 * NS_PER_S);
-    *link_part_p = 0;
-    for (int i = 0; i < SENDERS; i++) {
-        double moved = (double)(returned_of(1 + i) - before[i]) / (3.0 * RATE);
-        *link_part_p += moved;
-        part = moved / shares[i] < part ? moved / shares[i] : part;
-    }
-    assert_true(sim_run(&sim, 60 * NS_PER_S));
-    sim_close(&sim);
-    return part;
-}
-
-/* Paced edges get their shares and fill the link, with a right graph and with one that is
- * 30 % too high or too low. Without a pace the windows decide, and the parts are
- * equal. */
-static void test_pace(void **state)
-{
-    static const double wrongs[] = {1, 1.3, 0.7};
-    double link_part;
-    assert_true(slowest_part(0, &link_part) < 0.6);
-    for (int i = 0; i < 3; i++) {
-        double part = slowest_part(wrongs[i], &link_part);
-        print_message("graph x %.1f: link %.3f, slowest edge %.3f of its due rate\n",
-                      wrongs[i], link_part, part);
-        assert_true(link_part >= 0.97);
-        assert_true(part >= 0.87); /* 1.15 times the bound */
-    }
-}
-
 static void test_cluster_file(void **state)
 {
     struct net net;
@@ -256,7 +193,6 @@ int main(void)
         cmocka_unit_test(test_stopped_peers), cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_cut),           cmocka_unit_test(test_cut_for_good),
         cmocka_unit_test(test_incast),        cmocka_unit_test(test_cluster_file),
-        cmocka_unit_test(test_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

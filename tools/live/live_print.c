@@ -39,8 +39,7 @@ static const char *hold_text(const struct tryst_live_op *record)
         "the consumer to take bytes that are in flight: its window is full",
         "bytes that are in flight to other peers: its interface's window is full",
         "room in the transport",
-        "more of its bytes, which this rank has not reduced yet",
-        "its turn at the rate that the plan sets for the path to the peer"};
+        "more of its bytes, which this rank has not reduced yet"};
     return NAME_OF(texts, record->hold);
 }
 

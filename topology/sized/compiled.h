@@ -9,7 +9,7 @@
  * The string is little-endian. A "rank" below is a position in the group, in 2 bytes for
  * groups of up to 65,535 ranks, else in 4; all ones means no rank.
  *
- *   u32 magic, version, epoch, flags, ranks, trees, operations, pairs
+ *   u32 magic, version, epoch, flags, ranks, trees, operations
  *   u64 bound          bytes/s that no plan exceeds
  *   u32 member × ranks the member's rank in the job
  *   u64 out × ranks    bytes/s that the network carries from the rank's machine
@@ -22,32 +22,24 @@
  *   operation:         u32 operation (enum plan_op), u32 classes
  *     class:           u64 bytes_max, u64 bytes/s planned, u32 slice_bytes, u32 parts
  *       part:          u32 tree, u32 cumulative share
- *   pair × pairs:      rank from, rank to, u32 latency_ns (all ones: unknown),
- *                      u64 bytes/s, u64 bytes/s of the narrowest link of the pair's
- *                      route (0: unknown)
  *
  * Order of addition: the child with the flattest subtree first, since its sum is complete
  * first; then the one with fewer ranks in its subtree, then the lower number.
  * Shares: part k of a class ends at cum_share / 2^32 of the elements; the last cum_share
  * is all ones and means all elements.
- * Rate of a pair: the sum of the shares of all trees and halves with this edge × the
- * class's bytes/s, in the first operation and in its largest class in which the edge
- * carries data; 1 where the edge carries none.
  * Invariants: a decoded plan is consistent: trees span, parents and children agree, all
- * indices exist, all classes of an operation have the same tree 0, each edge is a pair,
- * and each `out` is 0 where rates are assumed. Until decoded, bytes from other ranks are
- * hostile.
+ * indices exist, all classes of an operation have the same tree 0, and each `out` is 0
+ * where rates are assumed. Until decoded, bytes from other ranks are hostile.
  */
 #ifndef TRYST_TOPOLOGY_SIZED_COMPILED_H
 #define TRYST_TOPOLOGY_SIZED_COMPILED_H
 
 #include "topology/plan/plan.h"
 
-#define COMPILED_VERSION         3u
-#define COMPILED_LATENCY_UNKNOWN UINT32_MAX
+#define COMPILED_VERSION 4u
 /** Flag: the rates are nominal, since the links' rates are unknown. */
 #define COMPILED_RATES_ASSUMED 1u
-/** The highest rate, for links that do not limit. Below 2^50, for compiled_share_of. */
+/** The highest rate, for links that do not limit. */
 #define COMPILED_RATE_MOST UINT64_C(1000000000000000)
 
 /** One half of a tree. Children of rank r are child[k], first[r] ≤ k < first[r + 1]. */
@@ -77,41 +69,22 @@ struct compiled_op {
     struct compiled_class *classes;
 };
 
-struct compiled_pair {
-    uint32_t from, to, latency_ns;
-    uint64_t bytes_per_s;      /**< planned rate */
-    uint64_t link_bytes_per_s; /**< of the narrowest link of the route; 0: unknown */
-};
-
 struct compiled_plan {
     struct arrays arrays; /**< memory of the arrays below */
-    uint32_t epoch, flags, ranks_count, trees_count, ops_count, pairs_count;
+    uint32_t epoch, flags, ranks_count, trees_count, ops_count;
     uint64_t bound_bytes_per_s;
     uint32_t *members;
     /** By rank: bytes/s that the network carries from its machine; 0: unknown. */
     uint64_t *out_bytes_per_s;
     struct compiled_tree *trees;
     struct compiled_op *ops;
-    struct compiled_pair *pairs; /**< sorted by from, then to */
 };
 
 /** Free the plan; NULL is allowed. */
 void compiled_plan_close(struct compiled_plan *plan);
 
-/** Return amount × share / 2^32, rounded down, without a wider type. Valid for amounts
- *  below 2^50 with shares below 2^46, and for any amount with shares of at most 2^32. */
-static inline uint64_t compiled_share_of(uint64_t amount, uint64_t share)
-{
-    uint64_t low = share & UINT32_MAX;
-    return (share >> 32) * amount + low * (amount >> 32) +
-           (low * (amount & UINT32_MAX) >> 32);
-}
-
 /** Find the operation's classes; NULL if the plan has none. */
 const struct compiled_op *compiled_plan_op(const struct compiled_plan *plan,
                                            enum plan_op op);
-/** Find the pair; NULL if no tree has this edge. */
-const struct compiled_pair *compiled_plan_pair(const struct compiled_plan *plan,
-                                               uint32_t from, uint32_t to);
 
 #endif

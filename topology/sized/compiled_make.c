@@ -8,12 +8,10 @@
 #include "compiled_make.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "compiled_own.h"
 #include "out_rates.h"
 #include "shapes.h"
-#include "topology/routes/overlay_price.h"
 
 /* Up to this many ranks, equal links get a direct exchange by one star for each rank, or
  * a ring. Both gain 1/n over a pair of trees, but in the exchange each rank has n − 1
@@ -67,13 +65,13 @@ static tryst_status tree_finish(struct compiled_plan *plan, struct compiled_tree
     return !status && tree->down.parent ? down_order(plan, &tree->down) : status;
 }
 
-/* List the children of all trees, then make the pairs. */
+/* List the children of all trees. */
 static tryst_status plan_finish(struct compiled_plan *plan)
 {
     tryst_status status = TRYST_OK;
     for (uint32_t t = 0; t < plan->trees_count && !status; t++)
         status = tree_finish(plan, &plan->trees[t]);
-    return status ? status : compiled_pairs_make(plan);
+    return status;
 }
 
 static tryst_status plan_end(tryst_status status, struct compiled_plan *plan,
@@ -139,19 +137,6 @@ static void op_make(struct compiled_plan *plan, const struct plan_sizes *sizes,
         class_make(plan, &sizes->sizes[s], &op->classes[op->classes_count++]);
 }
 
-static void routes_set(struct compiled_plan *plan, struct overlay *overlay)
-{
-    for (uint32_t k = 0; k < plan->pairs_count; k++) {
-        struct overlay_edge edge;
-        overlay_edge(overlay, plan->pairs[k].from, plan->pairs[k].to, &edge);
-        if (edge.latency_ns != GRAPH_UNKNOWN && edge.latency_ns < 4e9)
-            plan->pairs[k].latency_ns = (uint32_t)edge.latency_ns;
-        if (edge.bottleneck != GRAPH_NONE && edge.bytes_per_s >= 1 &&
-            edge.bytes_per_s < 1e18)
-            plan->pairs[k].link_bytes_per_s = (uint64_t)edge.bytes_per_s;
-    }
-}
-
 tryst_status compiled_plan_make(struct overlay *overlay,
                                 const struct plan_sizes *const *sizes, uint32_t count,
                                 const struct compiled_params *params, struct err *err,
@@ -173,10 +158,8 @@ tryst_status compiled_plan_make(struct overlay *overlay,
     }
     if (status == TRYST_OK)
         status = plan_finish(plan);
-    if (status == TRYST_OK) {
-        routes_set(plan, overlay);
+    if (status == TRYST_OK)
         status = out_rates_find(overlay, plan->out_bytes_per_s);
-    }
     return plan_end(status, plan, err, plan_p);
 }
 

@@ -21,8 +21,4 @@ tryst_status compiled_half_reverse(struct arrays *arrays, uint32_t ranks_count,
                                    const struct compiled_half *from,
                                    struct compiled_half *half);
 
-/** Make the pairs from trees and classes, with unknown latencies. Returns TRYST_OK or
- *  TRYST_E_NOMEM. */
-tryst_status compiled_pairs_make(struct compiled_plan *plan);
-
 #endif

@@ -90,9 +90,9 @@ static void put_op(struct writer *writer, const struct compiled_op *op)
 
 static void put_plan(struct writer *writer, const struct compiled_plan *plan)
 {
-    const uint32_t head[] = {MAGIC,           COMPILED_VERSION,  plan->epoch,
-                             plan->flags,     plan->ranks_count, plan->trees_count,
-                             plan->ops_count, plan->pairs_count};
+    const uint32_t head[] = {MAGIC,          COMPILED_VERSION,  plan->epoch,
+                             plan->flags,    plan->ranks_count, plan->trees_count,
+                             plan->ops_count};
     for (size_t k = 0; k < sizeof head / sizeof *head; k++)
         put32(writer, head[k]);
     put(writer, plan->bound_bytes_per_s, 8);
@@ -104,13 +104,6 @@ static void put_plan(struct writer *writer, const struct compiled_plan *plan)
         put_tree(writer, &plan->trees[t]);
     for (uint32_t o = 0; o < plan->ops_count; o++)
         put_op(writer, &plan->ops[o]);
-    for (uint32_t k = 0; k < plan->pairs_count; k++) {
-        put_rank(writer, plan->pairs[k].from);
-        put_rank(writer, plan->pairs[k].to);
-        put32(writer, plan->pairs[k].latency_ns);
-        put(writer, plan->pairs[k].bytes_per_s, 8);
-        put(writer, plan->pairs[k].link_bytes_per_s, 8);
-    }
 }
 
 tryst_status compiled_plan_encode(const struct compiled_plan *plan, struct err *err,
@@ -201,7 +194,6 @@ static tryst_status head_decode(struct reader *reader)
     plan->ranks_count = get32(reader);
     plan->trees_count = get32(reader);
     plan->ops_count = get32(reader);
-    plan->pairs_count = get32(reader);
     plan->bound_bytes_per_s = get(reader, 8);
     if (reader->left == SIZE_MAX)
         return cut_short(reader);
@@ -221,8 +213,7 @@ static tryst_status head_decode(struct reader *reader)
             plan->ranks_count, RANKS_MAX);
     if (!may_follow(reader, plan->ranks_count, 12) ||
         !may_follow(reader, plan->trees_count, 8 + (uint64_t)plan->ranks_count) ||
-        !may_follow(reader, plan->ops_count, 8) ||
-        !may_follow(reader, plan->pairs_count, 24))
+        !may_follow(reader, plan->ops_count, 8))
         return cut_short(reader);
     return TRYST_OK;
 }
@@ -478,48 +469,6 @@ static tryst_status op_decode(struct reader *reader, uint32_t o)
     return status;
 }
 
-static tryst_status pairs_decode(struct reader *reader)
-{
-    struct compiled_plan *plan = reader->plan;
-    uint32_t n = plan->ranks_count;
-    plan->pairs = arrays_alloc(&plan->arrays, plan->pairs_count, sizeof *plan->pairs);
-    if (!plan->pairs)
-        return no_memory(reader);
-    for (uint32_t k = 0; k < plan->pairs_count; k++) {
-        struct compiled_pair *pair = &plan->pairs[k];
-        pair->from = get_rank(reader);
-        pair->to = get_rank(reader);
-        pair->latency_ns = get32(reader);
-        pair->bytes_per_s = get(reader, 8);
-        pair->link_bytes_per_s = get(reader, 8);
-        if (reader->left == SIZE_MAX)
-            return cut_short(reader);
-        bool rises = k == 0 || pair->from > pair[-1].from ||
-                     (pair->from == pair[-1].from && pair->to > pair[-1].to);
-        if (pair->from >= n || pair->to >= n || pair->from == pair->to || !rises ||
-            pair->bytes_per_s == 0)
-            return refuse(reader,
-                          "pair %u of a compiled plan, %u to %u, is not valid or out of "
-                          "order",
-                          k, pair->from, pair->to);
-    }
-    return TRYST_OK;
-}
-
-static tryst_status half_paired(struct reader *reader, const struct compiled_half *half,
-                                bool up)
-{
-    for (uint32_t i = 0; half->parent && i < reader->plan->ranks_count; i++) {
-        uint32_t parent = half->parent[i];
-        if (parent != GRAPH_NONE &&
-            !compiled_plan_pair(reader->plan, up ? i : parent, up ? parent : i))
-            return refuse(reader,
-                          "a compiled plan has no pair for the edge from %u to %u",
-                          up ? i : parent, up ? parent : i);
-    }
-    return TRYST_OK;
-}
-
 static tryst_status plan_decode(struct reader *reader)
 {
     struct compiled_plan *plan = reader->plan;
@@ -540,13 +489,6 @@ static tryst_status plan_decode(struct reader *reader)
         status = tree_decode(reader, t);
     for (uint32_t o = 0; o < plan->ops_count && !status; o++)
         status = op_decode(reader, o);
-    if (!status)
-        status = pairs_decode(reader);
-    for (uint32_t t = 0; t < plan->trees_count && !status; t++) {
-        status = half_paired(reader, &plan->trees[t].up, true);
-        if (!status)
-            status = half_paired(reader, &plan->trees[t].down, false);
-    }
     if (!status && reader->left > 0)
         return refuse(reader, "cannot read a compiled plan: %zu bytes follow its end",
                       reader->left);

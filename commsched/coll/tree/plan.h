@@ -37,10 +37,6 @@ struct coll_class {
     uint32_t trees_count;
     struct coll_tree_plan *trees;
     uint64_t bytes_per_s; /**< planned rate of an all-reduce; 0: unknown */
-    /** By rank of the group, the rate at which this rank sends to it, over all trees
-     *  and both phases of an all-reduce at this class's planned rate. NULL: no rate is
-     *  known. */
-    const uint64_t *paces_bytes_per_s;
 };
 
 /** The classes of a plan. Tree 0 has the same edges in every class. */

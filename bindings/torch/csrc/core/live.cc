@@ -156,8 +156,8 @@ static void live_operation_write(Json &json, const LiveOperation &operation)
     static const char *const kinds[] = {"send", "receive", "close", "collective"};
     static const char *const states[] = {"submitted", "posted",  "wanted", "deferred",
                                          "inline",    "matched", "ending"};
-    static const char *const holds[] = {"none", "not posted", "behind",    "window",
-                                        "rail", "transport",  "not ready", "pace"};
+    static const char *const holds[] = {"none", "not posted", "behind",   "window",
+                                        "rail", "transport",  "not ready"};
     const tryst_live_op &record = operation.record;
     auto now = std::chrono::steady_clock::now().time_since_epoch();
     std::chrono::duration<double> age = now - std::chrono::nanoseconds(record.since_ns);

@@ -46,8 +46,7 @@ enum tryst_live_hold {
     TRYST_LIVE_HOLD_WINDOW = 3,
     TRYST_LIVE_HOLD_RAIL = 4,
     TRYST_LIVE_HOLD_TRANSPORT = 5,
-    TRYST_LIVE_HOLD_UNREADY = 6,
-    TRYST_LIVE_HOLD_PACE = 7
+    TRYST_LIVE_HOLD_UNREADY = 6
 };
 
 struct tryst_live_where {
