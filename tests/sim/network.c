@@ -231,14 +231,15 @@ static void link_start(struct net *net, uint64_t now_ns, int number)
     bool has[2] = {!list_empty(&link->queues[0]), !list_empty(&link->queues[1])};
     if (link->is_busy || link->is_cut || !(has[0] || has[1]))
         return;
-    bool bulk = has[1] && (link->bulk_is_next || !has[0]);
+    bool bulk = has[1] && (!has[0] || link->frames_ahead > 0);
     struct list_node *node = list_pop_front(&link->queues[bulk]);
     struct net_packet *packet = container_of(node, struct net_packet, node);
     uint64_t bits_ns = packet->bytes * NS_PER_S;
     uint64_t left_ns = now_ns + (bits_ns + link->bytes_per_s - 1) / link->bytes_per_s;
     bool is_alone = list_empty(&link->flying);
     link->is_busy = true;
-    link->bulk_is_next = !bulk;
+    int64_t ahead = bulk ? -(int64_t)packet->bytes : packet->bytes;
+    link->frames_ahead = has[0] && has[1] ? link->frames_ahead + ahead : 0;
     link->bytes += packet->bytes;
     event_add(net, (struct net_event){left_ns, net->numbers++, number, false});
     packet->at_ns = left_ns + link->latency_ns;

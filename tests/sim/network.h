@@ -44,7 +44,8 @@ struct net_link {
     uint64_t bytes_per_s, latency_ns;
     bool is_cut;
     bool is_busy;
-    bool bulk_is_next;     /**< the bulk queue is next if neither queue is empty */
+    /** bytes by which the frames are ahead of the bulk, since neither queue is empty */
+    int64_t frames_ahead;
     struct list queues[2]; /**< queued packets: frames, bulk */
     /** Packets that have left, and have not reached the link's end. */
     struct list flying;

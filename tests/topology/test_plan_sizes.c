@@ -132,6 +132,19 @@ static void tree_right(const struct plan_tree *tree, const struct plan *plan)
     }
 }
 
+/* Check the slices of a size: those of its smallest tree are not too small for the ranks,
+ * and those above 64 KiB take no link for long. */
+static void slices_right(struct tree_costing *costing, const struct plan_size *size)
+{
+    uint32_t idle = !(size->trees[0].share > 0);
+    struct tree_set set = {size->trees + idle, size->trees_count - idle, false};
+    struct tree_measure measure = tree_costing_measure(costing, &set);
+    double all = size->slice_bytes / measure.part_most;
+    assert_true(all * measure.part_least > PLAN_SLICE_BYTES_THIN - 1);
+    assert_true(size->slice_bytes <= PLAN_SLICE_BYTES ||
+                all * measure.slice <= PLAN_SLICE_TIME_S * (1 + 1e-9));
+}
+
 /* The time by which a size was chosen is that of its trees, the idle flows of tree 0
  * included. */
 static void predictions_right(const struct chosen *chosen)
@@ -150,6 +163,7 @@ static void predictions_right(const struct chosen *chosen)
         if (!(fabs(time_s / sizes->sizes[s].predicted_s - 1) < 1e-9))
             fail_msg("size %u: %g s, predicted %g s", s, time_s,
                      sizes->sizes[s].predicted_s);
+        slices_right(&costing, &sizes->sizes[s]);
     }
     tree_costing_free(&costing);
 }
@@ -323,7 +337,7 @@ static void a_round_costs_two_overheads(void **state)
     static const struct tree_overheads overheads = {.slice_s = 1, .flow_s = 100};
     struct tree_pace pace = {.part = 1, .latency_s = 0.5, .rounds = 3};
     const struct tree_measure measure = {
-        .trees = &pace, .count = 1, .flows = 2, .routed = true};
+        .trees = &pace, .count = 1, .part_most = 1, .flows = 2, .routed = true};
     assert_true(tree_measure_time(&measure, 4096, 4096, &overheads) == 206.5);
 }
 
@@ -405,11 +419,73 @@ static void crowded_takes_longer(void **state)
 {
     static const struct tree_overheads overheads = {.crowded = 0.5};
     struct tree_pace pace = {.part = 1, .move = 3, .rounds = 2};
-    struct tree_measure measure = {
-        .trees = &pace, .count = 1, .link = 2, .crowded = 2, .routed = true};
+    struct tree_measure measure = {.trees = &pace,
+                                   .count = 1,
+                                   .link = 2,
+                                   .crowded = 2,
+                                   .part_most = 1,
+                                   .routed = true};
     assert_true(tree_measure_time(&measure, 10, 4, &overheads) == 1.5 * (4 * 3 + 6 * 2));
     measure.crowded = 1; /* not the busiest link */
     assert_true(tree_measure_time(&measure, 10, 4, &overheads) == 4 * 3 + 6 * 2);
+}
+
+/* All trees fill with a slice each, the smaller ones with smaller slices; the slices of
+ * the largest are given. */
+static void trees_have_equally_many_slices(void **state)
+{
+    static const struct tree_overheads none;
+    struct tree_pace paces[] = {{.part = 0.75, .move = 3}, {.part = 0.25, .move = 5}};
+    const struct tree_measure measure = {
+        .trees = paces, .count = 2, .link = 2, .part_most = 0.75, .routed = true};
+    assert_true(tree_measure_time(&measure, 10, 3, &none) == 4 * 5 + 6 * 2);
+    assert_true(tree_measure_cost(&measure, 10, 3).fill_s == 4 * (5 - 2));
+}
+
+/* A chain of three in two trees: the middle rank sends and receives a slice of each. */
+static void slices_cost_bytes_beside_their_own(void **state)
+{
+    static uint32_t chain[] = {GRAPH_NONE, 0, 1};
+    struct plan_tree trees[] = {{.share = 0.8, .broadcast_parent = chain},
+                                {.share = 0.2, .broadcast_parent = chain}};
+    struct tree_set set = {trees, 2, false};
+    static const struct tree_overheads overheads = {.slice_bytes = 100};
+    struct graph *graph = star_new(3);
+    struct overlay *overlay = overlay_new(graph);
+    struct tree_costing costing;
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_BROADCAST, 2), TRYST_OK);
+    plan_sizes_gamma(overlay, 0, costing.gamma);
+    struct tree_measure measure = tree_costing_measure(&costing, &set);
+    assert_float_equal(measure.beside, 2e-9, 1e-15);
+    assert_float_equal(measure.slice, 0.8e-9, 1e-15);
+    assert_true(measure.part_most == 0.8 && measure.part_least == 0.2);
+    double more_s = tree_measure_time(&measure, 1e6, 800, &overheads);
+    double time_s =
+        tree_measure_time(&measure, 1e6, 800, &(struct tree_overheads){.slice_s = 0});
+    assert_float_equal(more_s - time_s, 1e6 / 1000 * 100 * 2e-9 + 1000 * 0.2e-9, 1e-6);
+    tree_costing_free(&costing);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
+/* Slices take less time than PLAN_SLICE_TIME_S where links are slow, and no less than the
+ * least; a fast network gets larger ones. */
+static void slices_follow_the_links(void **state)
+{
+    static const struct {
+        double bytes_per_s;
+        uint32_t slice_bytes; /* of 64 MiB */
+    } rows[] = {{6.25e6, 16 << 10}, {25e6, 32 << 10}, {50e6, 64 << 10}, {50e9, 1 << 20}};
+    static const struct plan_params params = {.op = PLAN_ALLREDUCE};
+    for (size_t k = 0; k < COUNT_OF(rows); k++) {
+        struct graph *graph = star_new(4);
+        for (uint32_t l = 0; l < graph->links_count; l++)
+            graph->links[l].bytes_per_s.value = rows[k].bytes_per_s;
+        assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+        struct chosen chosen = chosen_of(graph, &params);
+        assert_int_equal(chosen.sizes->sizes[4].slice_bytes, rows[k].slice_bytes);
+        chosen_close(&chosen);
+    }
 }
 
 /* A tree over the edges between 0 and 1 makes later trees avoid them, in both
@@ -483,6 +559,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_ring_goes_forward),
         cmocka_unit_test(crowded_is_by_pairs),
         cmocka_unit_test(crowded_takes_longer),
+        cmocka_unit_test(trees_have_equally_many_slices),
+        cmocka_unit_test(slices_cost_bytes_beside_their_own),
+        cmocka_unit_test(slices_follow_the_links),
         cmocka_unit_test(a_round_costs_two_overheads),
         cmocka_unit_test(siblings_take_turns),
         cmocka_unit_test(pairs_share_no_inner_rank),

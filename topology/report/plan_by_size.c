@@ -317,13 +317,13 @@ static tryst_status size_read(struct reading *reading, const json_t *item, uint3
                     (uint64_t)bytes_max != size->bytes_max))
         return WRONG(reading, "\"by_size\": item %u must be for %llu bytes", s,
                      (unsigned long long)size->bytes);
-    if (!whole_get(json_object_get(item, "slice_bytes"), PLAN_SLICE_BYTES,
+    if (!whole_get(json_object_get(item, "slice_bytes"), PLAN_SLICE_BYTES_MIN,
                    PLAN_SLICE_BYTES_MAX + 1, &slice) ||
         slice & (slice - 1))
         return WRONG(reading,
                      "\"by_size\": \"slice_bytes\" of item %u must be a power of "
                      "two, %u to %u",
-                     s, PLAN_SLICE_BYTES, PLAN_SLICE_BYTES_MAX);
+                     s, PLAN_SLICE_BYTES_MIN, PLAN_SLICE_BYTES_MAX);
     size->slice_bytes = (uint32_t)slice;
     tryst_status status = shares_read(reading, json_object_get(item, "trees"), s);
     if (!status && (!whole_get(json_object_get(item, "depth"), 0, UINT32_MAX, &depth) ||

@@ -388,7 +388,8 @@ static void rivals_find(struct costing *costing, uint64_t bytes,
 {
     *rivals = (struct cost_rivals){INFINITY, INFINITY};
     costing->bytes = (double)bytes;
-    for (uint32_t slice = PLAN_SLICE_BYTES; slice <= PLAN_SLICE_BYTES_MAX; slice *= 2) {
+    for (uint32_t slice = PLAN_SLICE_BYTES_MIN; slice <= PLAN_SLICE_BYTES_MAX;
+         slice *= 2) {
         struct cost_table table = {.bytes = bytes};
         costing->slice_bytes = slice;
         ring_add(costing, &table);

@@ -16,6 +16,9 @@
  * 1.03. */
 #define WORTH_SET  2e-3
 #define WORTH_TREE 5e-4
+/* A slice above PLAN_SLICE_BYTES must be faster by this part: what is urgent waits for
+ * fewer bytes in flight while slices are small. */
+#define WORTH_SLICE 5e-3
 
 /* A size's trees serve operations up to about the geometric mean with the next size. */
 const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
@@ -25,7 +28,8 @@ const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
 
 struct tree_overheads plan_size_overheads(void)
 {
-    return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S, PLAN_CROWDED};
+    return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S, PLAN_CROWDED,
+                                   PLAN_SLICE_WIRE_BYTES};
 }
 
 /* Predicted times of a set of trees. */
@@ -38,15 +42,42 @@ struct price {
 
 /* ---- prices ------------------------------------------------------------------------ */
 
+/* Return the least slice of the largest tree with which the smallest one has
+ * PLAN_SLICE_BYTES_THIN. */
+static uint32_t slice_least(const struct tree_measure *measure)
+{
+    double thin = measure->part_least / measure->part_most * (1 + 1e-9);
+    uint32_t slice = PLAN_SLICE_BYTES_MIN;
+    while (slice < PLAN_SLICE_BYTES_MAX && slice * thin < PLAN_SLICE_BYTES_THIN)
+        slice *= 2;
+    return slice;
+}
+
+/* Return the largest slice of the largest tree: no slice of the set takes longer than
+ * PLAN_SLICE_TIME_S on a link, except the least one up to PLAN_SLICE_BYTES. */
+static double slice_most(const struct tree_measure *measure, uint32_t least)
+{
+    double bytes = PLAN_SLICE_TIME_S * measure->part_most / measure->slice;
+    bytes = fmin(bytes, PLAN_SLICE_BYTES_MAX);
+    return least > PLAN_SLICE_BYTES ? bytes : fmax(bytes, least);
+}
+
+/* Return the limit for the time with a slice, as a factor of the best time so far. */
+static double worth_slice(uint32_t slice)
+{
+    return slice > PLAN_SLICE_BYTES ? 1 - WORTH_SLICE : 1;
+}
+
 static void price_update(struct price *price, const struct tree_measure *measure)
 {
     const struct tree_overheads overheads = plan_size_overheads();
+    uint32_t least = measure->routed ? slice_least(measure) : PLAN_SLICE_BYTES_MIN;
+    double most = measure->routed ? slice_most(measure, least) : 0;
     for (uint32_t s = 0; s < PLAN_SIZES; s++)
-        for (uint32_t slice = PLAN_SLICE_BYTES; slice <= PLAN_SLICE_BYTES_MAX;
-             slice *= 2) {
+        for (uint32_t slice = least; slice <= most; slice *= 2) {
             double time_s = tree_measure_time(measure, (double)plan_size_steps[s].bytes,
                                               slice, &overheads);
-            if (!(time_s < price->s[s]))
+            if (!(time_s < price->s[s] * worth_slice(slice)))
                 continue;
             price->s[s] = time_s;
             price->slice_bytes[s] = slice;

@@ -21,9 +21,18 @@
 
 #define PLAN_SIZES 6
 
-/** The largest slice that is tried. Slices are powers of two, from PLAN_SLICE_BYTES
- *  on. */
+/** The least and the largest slice that are tried, of the tree that carries the most.
+ *  Slices are powers of two. */
+#define PLAN_SLICE_BYTES_MIN (16u << 10)
 #define PLAN_SLICE_BYTES_MAX (1u << 20)
+/** The longest time that a slice of more than PLAN_SLICE_BYTES_MIN takes on a link: an
+ *  urgent slice waits for a few slices in flight, and where several ranks send to one,
+ *  their slices meet in the queue of its port. About that of other sends
+ *  (commsched/sched/path.h); 64 KiB at 400 Mbit/s. */
+#define PLAN_SLICE_TIME_S 1.4e-3
+/** The least slice of the tree that carries the least, unless the largest slice is too
+ *  small for it: ranks cut no smaller ones (commsched/coll/tree/map.h). */
+#define PLAN_SLICE_BYTES_THIN 4096
 
 /** Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,
  *  both ends together execute up to 1,600 instructions, half a microsecond, and the
@@ -31,6 +40,11 @@
  *  operations, a WANT, its match and a key. */
 #define PLAN_SLICE_S 2e-6
 #define PLAN_FLOW_S  4e-6
+/** Bytes on the wire for each slice, beside its own: the frames that announce, grant and
+ *  acknowledge, and the headers of all packets. Measured as the bytes of an interface, in
+ *  all-reduces over UCX on TCP with slices of 32 KiB less those with slices of 64 KiB:
+ *  358 (star of tests/perf/networks.sh). */
+#define PLAN_SLICE_WIRE_BYTES 360
 
 /** By how much a link takes longer that several pairs of ranks send over at a time.
  *  All-reduces of 25 and 64 MiB on a star of 4 hosts x 400 Mbit/s took 1.05 to 1.09 of

@@ -115,6 +115,7 @@ bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
         costing->latency_unknown = true;
     else
         *latency_s_p = fmax(*latency_s_p, edge.latency_ns * 1e-9);
+    costing->slice = fmax(costing->slice, part / edge.bytes_per_s);
     overlay_load(costing->overlay, from, to, part, costing->load);
     return true;
 }
@@ -149,9 +150,9 @@ static bool round_load(struct tree_costing *costing, const struct tree_set *set,
             if (!tree_costing_edge(costing, from, to, part, &latency_s))
                 return false;
             stream_add(costing, from, to);
+            if (part > 0)
+                overlay_load(costing->overlay, from, to, 1, costing->slices);
             costing->adds[to] += up ? part * costing->gamma[to] : 0;
-            costing->handled[from] += part;
-            costing->handled[to] += part;
             costing->edges[from]++;
             costing->edges[to]++;
         }
@@ -226,32 +227,50 @@ static double crowded_find(const struct tree_costing *costing)
     return most;
 }
 
+/* Return the time of one byte for each slice, on the busiest link with the most slices. */
+static double beside_find(const struct tree_costing *costing, double link)
+{
+    const struct overlay *overlay = costing->overlay;
+    double most = 0;
+    for (uint32_t l = 0; l < overlay->links_count; l++)
+        if (costing->load_all[l] / overlay->capacity[l] >= link * (1 - 1e-9))
+            most = fmax(most, costing->slices[l] / overlay->capacity[l]);
+    return most;
+}
+
 struct tree_measure tree_costing_measure(struct tree_costing *costing,
                                          const struct tree_set *set)
 {
-    struct tree_measure measure = {.trees = costing->pace, .count = set->count};
+    struct tree_measure measure = {
+        .trees = costing->pace, .count = set->count, .part_least = 1};
     uint32_t links = costing->overlay->links_count, n = costing->n;
     memset(costing->pace, 0, set->count * sizeof *costing->pace);
     memset(costing->load_all, 0, links * sizeof *costing->load_all);
     memset(costing->adds_all, 0, n * sizeof *costing->adds_all);
-    memset(costing->handled, 0, n * sizeof *costing->handled);
     memset(costing->edges, 0, n * sizeof *costing->edges);
     memset(costing->pairs, 0, ((size_t)n * n + 7) / 8);
     memset(costing->streams, 0, links * sizeof *costing->streams);
+    memset(costing->slices, 0, links * sizeof *costing->slices);
+    costing->slice = 0;
     measure.routed =
         half_measure(costing, set, true) && half_measure(costing, set, false);
     if (!measure.routed)
         return measure;
     measure.link = tree_costing_busiest(costing, costing->load_all);
     measure.crowded = crowded_find(costing);
+    measure.beside = beside_find(costing, measure.link);
+    measure.slice = costing->slice;
     measure.sums = tree_costing_most(costing->adds_all, n);
-    measure.handled = tree_costing_most(costing->handled, n);
     for (uint32_t i = 0; i < n; i++)
         if (costing->edges[i] > measure.flows)
             measure.flows = costing->edges[i];
     for (uint32_t t = 0; t < set->count; t++) {
         const struct plan_tree *tree = &set->trees[t];
-        costing->pace[t].part = tree->share < PLAN_SHARE_MIN ? 0 : part_of(costing, tree);
+        double part = tree->share < PLAN_SHARE_MIN ? 0 : part_of(costing, tree);
+        costing->pace[t].part = part;
+        measure.part_most = fmax(measure.part_most, part);
+        measure.part_least =
+            part > 0 ? fmin(measure.part_least, part) : measure.part_least;
         costing->pace[t].latency_s =
             latency_find(costing, tree->broadcast_parent, false) +
             latency_find(costing, tree->reduce_parent, true);
@@ -263,12 +282,12 @@ struct tree_cost tree_measure_cost(const struct tree_measure *measure, double by
                                    double slice_bytes)
 {
     double link = measure->link, sums = measure->sums;
+    double slices = fmin(slice_bytes / measure->part_most, bytes); /* Z in tree_cost.h */
     struct tree_cost cost = {.move_s = measure->routed ? bytes * link : INFINITY};
     for (uint32_t t = 0; measure->routed && t < measure->count; t++) {
         const struct tree_pace *pace = &measure->trees[t];
         if (!(pace->part > 0))
             continue;
-        double slices = fmin(slice_bytes / pace->part, bytes); /* Z in tree_cost.h */
         double sum_s =
             slices * pace->sum + (bytes - slices) * tree_cost_difference(sums, link);
         cost.latency_s = fmax(cost.latency_s, pace->latency_s);
@@ -278,20 +297,30 @@ struct tree_cost tree_measure_cost(const struct tree_measure *measure, double by
     return cost;
 }
 
+/* Return the busiest link's time for a byte; one slice of every tree has `slices` bytes
+ * together. */
+static double link_time(const struct tree_measure *measure, double slices,
+                        const struct tree_overheads *overheads)
+{
+    double crowded = measure->crowded * (1 + overheads->crowded);
+    double beside = overheads->slice_bytes * measure->beside / slices;
+    return fmax(measure->link, crowded) + beside;
+}
+
 double tree_measure_time(const struct tree_measure *measure, double bytes,
                          double slice_bytes, const struct tree_overheads *overheads)
 {
     double longest_s = 0;
-    double sums = measure->sums + overheads->slice_s * measure->handled / slice_bytes;
-    double link = fmax(measure->link, measure->crowded * (1 + overheads->crowded));
-    double slower = measure->link > 0 ? link / measure->link : 1;
     if (!measure->routed)
         return INFINITY;
+    double slices = fmin(slice_bytes / measure->part_most, bytes);
+    double sums = measure->sums + overheads->slice_s * measure->flows / slices;
+    double link = link_time(measure, slices, overheads);
+    double slower = measure->link > 0 ? link / measure->link : 1;
     for (uint32_t t = 0; t < measure->count; t++) {
         const struct tree_pace *pace = &measure->trees[t];
         if (!(pace->part > 0))
             continue;
-        double slices = fmin(slice_bytes / pace->part, bytes);
         double time_s = pace->latency_s + 2 * pace->rounds * overheads->slice_s +
                         slices * (slower * pace->move + pace->sum) +
                         (bytes - slices) * fmax(link, sums);
@@ -318,9 +347,9 @@ tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *ove
     costing->load_all = arrays_alloc(arrays, links, sizeof *costing->load_all);
     costing->adds = arrays_alloc(arrays, n, sizeof *costing->adds);
     costing->adds_all = arrays_alloc(arrays, n, sizeof *costing->adds_all);
-    costing->handled = arrays_alloc(arrays, n, sizeof *costing->handled);
     costing->pairs = arrays_alloc(arrays, ((size_t)n * n + 7) / 8, 1);
     costing->streams = arrays_alloc(arrays, links, sizeof *costing->streams);
+    costing->slices = arrays_alloc(arrays, links, sizeof *costing->slices);
     return arrays->status;
 }
 

@@ -9,16 +9,18 @@
  *   time = latency + Z × Σ over rounds (busiest link + most sums)
  *                  + (S − Z) × max(busiest link of all rounds, most sums of all rounds)
  *
- * where S is the size and Z is one slice of every tree. A round is a level of the tree
- * or, as an alternative for a single tree, one message of each sender, to the largest
- * subtree first. The trees of a set run round by round together. A node with many
+ * where S is the size and Z is one slice of every tree: all trees have equally many
+ * slices, so Z is the slice of the largest tree over that tree's part. A round is a level
+ * of the tree or, as an alternative for a single tree, one message of each sender, to the
+ * largest subtree first. The trees of a set run round by round together. A node with many
  * children fills more slowly, since its edges share its links in one round.
  *
  * The loads of the rounds do not depend on size and slice (`struct tree_pace`), so one
  * measurement prices all of them. A caller may add two overheads of the engine, one for
- * each slice at a rank, one for each flow, and the part of its time that a link loses to
- * retransmissions where several pairs of ranks send over it at a time (incast). Links
- * with credits (PCI, NVLink, InfiniBand) lose nothing.
+ * each slice at a rank, one for each flow; the bytes that a slice costs a link beside its
+ * own; and the part of its time that a link loses to retransmissions where several pairs
+ * of ranks send over it at a time (incast). Links with credits (PCI, NVLink, InfiniBand)
+ * lose nothing.
  * Invariant: equal inputs give equal bits.
  */
 #ifndef TRYST_TOPOLOGY_SIZED_TREE_COST_H
@@ -48,7 +50,13 @@ struct tree_measure {
     double link, sums; /**< of all rounds together, in s/byte: busiest link; most sums */
     /** as `link`, of the links that lose packets and that several pairs of ranks use */
     double crowded;
-    double handled; /**< bytes sent and received by the busiest rank per byte */
+    /** of one byte beside each slice, while one slice of every tree moves: seconds on the
+     *  busiest link */
+    double beside;
+    double part_most, part_least; /**< of the trees that carry anything */
+    /** while one slice of every tree moves: the longest time of a slice on a link, per
+     *  byte of all of them, in s/byte */
+    double slice;
     uint32_t flows; /**< edges of the rank with the most edges */
     bool routed;    /**< each edge has a route; else the members above are not valid */
 };
@@ -69,14 +77,16 @@ struct tree_costing {
     double *load, *load_all; /**< by link: bytes per byte in a round; in all rounds */
     /** By rank: seconds of sums per byte of the tensor in a round; in all rounds. */
     double *adds, *adds_all;
-    double *handled; /**< by rank: bytes sent and received per byte */
     uint8_t *pairs;  /**< bit from × n + to: the pair is counted in `streams` */
     double *streams; /**< by link: number of pairs that send over it */
+    double *slices;  /**< by link: slices over it, while one slice of every tree moves */
+    double slice;    /**< as in tree_measure */
 };
 
 struct tree_overheads {
     double slice_s, flow_s; /**< of the engine at a rank: for each slice, for each flow */
     double crowded;         /**< by how much a crowded link takes longer; 0.05: 5 % */
+    double slice_bytes;     /**< bytes on the wire for each slice, beside its own */
 };
 
 /** Prepare for sets of up to `trees_max` trees. Returns TRYST_OK or TRYST_E_NOMEM; in
@@ -90,8 +100,8 @@ struct tree_measure tree_costing_measure(struct tree_costing *costing,
                                          const struct tree_set *set);
 
 /** Add the load of `part` of the tensor on one edge to costing->load, and raise
- *  `*latency_s_p` to the edge's latency if that is longer. Returns false if the edge has
- *  no route. */
+ *  costing->slice and `*latency_s_p` to the edge's where these are longer. Returns false
+ *  if the edge has no route. */
 bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
                        double part, double *latency_s_p);
 /** Return the busiest link's time under `load`. */
@@ -108,7 +118,8 @@ struct tree_cost {
 };
 
 /** Return the parts of the time without overheads, each the longest of all trees. If an
- *  edge has no route, move_s is INFINITY. */
+ *  edge has no route, move_s is INFINITY. Here and below, `slice_bytes` is the slice of
+ *  the tree that carries the most. */
 struct tree_cost tree_measure_cost(const struct tree_measure *measure, double bytes,
                                    double slice_bytes);
 
