@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "core/memory/alloc.h"
+#include "lane_time.h"
 #include "pace.h"
 #include "path.h"
 #include "rail.h"
@@ -231,6 +232,7 @@ static void transfer_queue(struct sched *sched, struct transfer *transfer)
     else if (!urgent_queued(&transfer->node))
         urgent_push(&lane->ready[urgency_class(&transfer->urgency)], &transfer->node,
                     &transfer->urgency);
+    lane_time_transfer(transfer, sched->params.clock);
     lane_queue(sched, lane);
 }
 
@@ -301,9 +303,10 @@ static void on_pace(void *arg, struct dispatch_lane *lane, const struct pace_pla
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
 {
-    (void)arg;
+    const struct sched *sched = arg;
     for (int kind = 0; kind < URGENCY_CLASSES; kind++)
         urgent_init(&lane->ready[kind]);
+    lane_time_begin(lane, clock_now_ns(sched->params.clock));
 }
 
 static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
@@ -375,6 +378,7 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
     struct dispatch_lane *lane = transfer->lane;
     lane->credited_ns = clock_now_ns(sched->params.clock);
     bytes_return(sched, lane, bytes);
+    lane_time_follow(lane, lane->credited_ns);
     if (pace_is_on(&lane->pace) &&
         pace_credited(&lane->pace, lane->credited_ns,
                       lane->started_bytes - lane->in_flight_bytes))
@@ -401,6 +405,7 @@ static void on_remove(void *arg, struct transfer *transfer)
     }
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         bytes_return(sched, lane, transfer_slice_bytes(transfer, i));
+    lane_time_remove(transfer, sched->params.clock);
 }
 
 static void lane_sample_drop(struct dispatch_lane *lane)
@@ -483,6 +488,7 @@ static void bytes_start(struct sched *sched, const struct transfer *transfer,
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
         lane->in_flight_high_bytes = lane->in_flight_bytes;
+    lane_time_follow(lane, now_ns);
     lane_recount(sched, lane);
     lane_trace(sched, lane);
 }
