@@ -14,6 +14,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { BULK_TEXT_MAX = 160 };
+
 static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
 {
     int count = 0;
@@ -30,6 +32,23 @@ static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
     return count;
 }
 
+/* Format where the time of bulk sends to the peer went; "" if there were none. */
+static void bulk_times_text(const struct peer *peer, char *text, size_t capacity)
+{
+    double s[LANE_STATES];
+    uint64_t now_ns = clock_now_ns(peer->rdv->clock);
+    for (int state = 0; state < LANE_STATES; state++)
+        s[state] = (double)lane_time_ns(&peer->lane.time, state, now_ns) * 1e-9;
+    *text = '\0';
+    if (peer->lane.started_bytes ||
+        s[LANE_HELD] + s[LANE_UNGRANTED] + s[LANE_UNREADY] > 0)
+        (void)snprintf(
+            text, capacity,
+            "; bulk: moving %.1f s, waited %.1f s for data, %.1f s for grants, "
+            "%.1f s for its turn",
+            s[LANE_MOVING], s[LANE_UNREADY], s[LANE_UNGRANTED], s[LANE_HELD]);
+}
+
 static void dump_peer(int fd, const struct peer *peer)
 {
     const struct path *path = &peer->lane.path;
@@ -38,12 +57,14 @@ static void dump_peer(int fd, const struct peer *peer)
     static const char *const eps[] = {"no endpoint", "opening", "ready",
                                       "closing",     "refused", "fabric starting"};
     char loss[PEER_LOSS_TEXT_MAX];
+    char bulk[BULK_TEXT_MAX];
+    bulk_times_text(peer, bulk, sizeof bulk);
     peer_loss_text(peer, "; ", loss, sizeof loss);
     dprintf(
         fd,
         "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
         "; wants sent %u taken %u, parked here %u; in flight %" PRIu64 " of %" PRIu64
-        " bytes in slices of %" PRIu64 " (%.3g MB/s, round trip %.3g us)%s\n",
+        " bytes in slices of %" PRIu64 " (%.3g MB/s, round trip %.3g us)%s%s\n",
         peer->rank, lives[peer->life], links[peer->link.state], eps[peer->endpoint.state],
         peer->endpoint.candidates_count
             ? transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate])
@@ -52,7 +73,7 @@ static void dump_peer(int fd, const struct peer *peer)
         peer->in.frames_read, peer->out.wants_sent, peer->out.wants_acked,
         peer->in.parked_count, peer->lane.in_flight_bytes, path->window_bytes,
         path->slice_bytes, (double)path->bytes_per_s * 1e-6, (double)path->rtt_ns * 1e-3,
-        loss);
+        bulk, loss);
 }
 
 void rendezvous_dump(struct rendezvous *rdv, int fd)

@@ -96,6 +96,17 @@ tryst_ctx *rendezvous_group_ctx(const tryst_group *group)
     return group->ctx;
 }
 
+/* Fill in where the time of bulk sends to the peer went. */
+static void bulk_times_read(const struct peer *peer, tryst_peer_info *info)
+{
+    const struct lane_time *time = &peer->lane.time;
+    uint64_t now_ns = clock_now_ns(peer->rdv->clock);
+    info->moving_ns = lane_time_ns(time, LANE_MOVING, now_ns);
+    info->held_ns = lane_time_ns(time, LANE_HELD, now_ns);
+    info->ungranted_ns = lane_time_ns(time, LANE_UNGRANTED, now_ns);
+    info->unready_ns = lane_time_ns(time, LANE_UNREADY, now_ns);
+}
+
 tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
                                    tryst_peer_info *info_p)
 {
@@ -117,6 +128,7 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
     info_p->bytes_sent = peer->bytes_sent;
     info_p->bytes_received = peer->bytes_received;
     info_p->window_bytes = peer->lane.path.window_bytes;
+    bulk_times_read(peer, info_p);
     /* The transport of a peer stays known after the peer is gone. */
     if (peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
         peer->in.frames_read) {

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "core/memory/alloc.h"
+#include "lane_time.h"
 #include "path.h"
 #include "rail.h"
 
@@ -227,6 +228,7 @@ static void transfer_queue(struct sched *sched, struct transfer *transfer)
     else if (!urgent_queued(&transfer->node))
         urgent_push(&lane->ready[urgency_class(&transfer->urgency)], &transfer->node,
                     &transfer->urgency);
+    lane_time_transfer(transfer, sched->params.clock);
     lane_queue(sched, lane);
 }
 
@@ -240,9 +242,10 @@ static void transfer_unqueue(struct sched *sched, struct transfer *transfer)
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
 {
-    (void)arg;
+    const struct sched *sched = arg;
     for (int kind = 0; kind < URGENCY_CLASSES; kind++)
         urgent_init(&lane->ready[kind]);
+    lane_time_begin(lane, clock_now_ns(sched->params.clock));
 }
 
 static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
@@ -311,6 +314,7 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
     struct dispatch_lane *lane = transfer->lane;
     lane->credited_ns = clock_now_ns(sched->params.clock);
     bytes_return(sched, lane, bytes);
+    lane_time_follow(lane, lane->credited_ns);
     uint64_t rtt_probe_bytes = path_probe_bytes(&lane->path);
     uint64_t srtt_ns = path_returned(&lane->path, lane->credited_ns, lane->started_bytes,
                                      lane->in_flight_bytes);
@@ -330,6 +334,7 @@ static void on_remove(void *arg, struct transfer *transfer)
         path_forget(&lane->path); /* no DONE will end the round */
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         bytes_return(sched, lane, transfer_slice_bytes(transfer, i));
+    lane_time_remove(transfer, sched->params.clock);
 }
 
 static void on_pause(void *arg, struct dispatch_lane *lane)
@@ -403,6 +408,7 @@ static void bytes_start(struct sched *sched, const struct transfer *transfer,
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
         lane->in_flight_high_bytes = lane->in_flight_bytes;
+    lane_time_follow(lane, now_ns);
     lane_recount(sched, lane);
     lane_trace(sched, lane);
 }

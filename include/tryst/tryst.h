@@ -383,6 +383,19 @@ typedef struct tryst_peer_info {
     /** Bytes that may be in flight towards the rank, so an urgent slice waits for at most
      *  this many; 0 until first used. */
     uint64_t window_bytes;
+    /** Time of bulk sends to the rank since the group opened: nanoseconds with bytes in
+     *  flight. The four times do not overlap; in the rest of the time no matched send had
+     *  a slice to start. Small tensors, which are sent eagerly, do not count. */
+    uint64_t moving_ns;
+    /** Nanoseconds with nothing in flight while a slice waited for its turn, a window,
+     *  the rail or the transport. */
+    uint64_t held_ns;
+    /** Nanoseconds with nothing in flight or held, while the rank had granted no further
+     *  slice of a send. */
+    uint64_t ungranted_ns;
+    /** Nanoseconds with none of these, while the next bytes of a send were not available
+     *  here yet: those of a sum. */
+    uint64_t unready_ns;
 } tryst_peer_info;
 
 /** Read what is known of rank `rank` of the group, this rank included.

@@ -65,6 +65,42 @@ struct path {
     bool draining; /**< no slice starts until nothing is in flight */
 };
 
+/** Why a transfer has started no further slice. */
+enum transfer_wait {
+    WAIT_NONE,  /**< all slices have started, or the transfer is on no lane */
+    WAIT_TURN,  /**< the next slice is ready and posted */
+    WAIT_GRANT, /**< the next slice is ready; the receiver has not posted it */
+    WAIT_DATA,  /**< this rank does not have the bytes of the next slice yet */
+    TRANSFER_WAITS
+};
+
+/** What a lane does at a time. */
+enum lane_state {
+    LANE_IDLE,      /**< no transfer has a slice to start */
+    LANE_HELD,      /**< nothing in flight; a slice waits for its turn, a window, the
+                     *   rail or the transport */
+    LANE_UNGRANTED, /**< nothing in flight or held; the receiver has not posted a slice */
+    LANE_UNREADY,   /**< nor that; this rank does not have the bytes of a slice yet */
+    LANE_MOVING,    /**< bytes are in flight */
+    LANE_STATES
+};
+
+/** The time that a lane has spent in each state (commsched/sched/lane_time.h). */
+struct lane_time {
+    uint64_t sums_ns[LANE_STATES];  /**< until since_ns */
+    uint64_t since_ns;              /**< the start of the current state */
+    uint32_t waits[TRANSFER_WAITS]; /**< transfers of the lane by their wait */
+    uint8_t state;                  /**< enum lane_state */
+};
+
+/** Return the time that the lane has spent in `state` until `now_ns`. */
+static inline uint64_t lane_time_ns(const struct lane_time *time, enum lane_state state,
+                                    uint64_t now_ns)
+{
+    return time->sums_ns[state] +
+           (time->state == state ? clock_since_ns(time->since_ns, now_ns) : 0);
+}
+
 /** The state of the dispatch for one peer; embedded in the peer, zeroed. */
 struct dispatch_lane {
     /** Transfers with a posted slice to start. */
@@ -94,6 +130,7 @@ struct dispatch_lane {
     /** Smoothed time of a slice from its start to its credit; 0: unknown. */
     uint64_t srtt_ns;
     uint64_t started_bytes; /**< sum of all bytes started */
+    struct lane_time time;
 };
 
 struct transfer {
@@ -108,6 +145,7 @@ struct transfer {
     uint32_t next;    /**< first slice that has not started */
     uint32_t upto;    /**< the receiver has acknowledged slices [0, upto) */
     bool round_robin; /**< a flow: equally urgent flows start slices in turn */
+    uint8_t wait;     /**< enum transfer_wait; counted in lane->time.waits */
 };
 
 /** Return the bytes of slice `index`. */

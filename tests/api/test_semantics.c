@@ -310,6 +310,19 @@ static void test_refused_without_trace(void **state)
 
 /* ---- peers ------------------------------------------------------------------------- */
 
+/* True if the text of tryst_dump has `part`. */
+static bool dump_has(tryst_ctx *ctx, const char *part)
+{
+    static _Thread_local char text[16384];
+    FILE *file = tmpfile();
+    CHECK(file);
+    tryst_dump(ctx, fileno(file));
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return strstr(text, part) != NULL;
+}
+
 static void peers_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE), prefix[64];
@@ -330,6 +343,8 @@ static void peers_main(struct harness_rank *rank)
     CHECK(info.transport[0] != '\0' && info.mechanism[0] != '\0');
     CHECK_EQ(rank->rank == 0 ? info.bytes_sent : info.bytes_received, LARGE);
     CHECK_EQ(rank->rank == 0 ? info.bytes_received : info.bytes_sent, 0);
+    CHECK((rank->rank == 0) == (info.moving_ns > 0));
+    CHECK((rank->rank == 0) == dump_has(rank->ctx, "; bulk: moving "));
     CHECK_STATUS(tryst_group_peer(rank->group, 2, &info), TRYST_E_INVALID);
     CHECK_STATUS(tryst_group_peer(rank->group, -1, &info), TRYST_E_INVALID);
     /* both ranks read the information while both are in the group */

@@ -152,6 +152,48 @@ done
     awk '{ v[NR] = $1 } END { d = v[1] + v[3] - v[5]; exit !(d < 1e-9 && d > -1e-9) }' || bad "preempt: the bound is not the sum"
 grep -q 'background: 1 MiB of all-reduces' "$dir/out" || bad "preempt: the table has no setup"
 
+# Where the time of each edge went. Pieces of JSON: entry <name> prints it for each edge.
+entry() { grep -o '{"from": [^}]*}' "$dir/json" | grep -o "\"$1\": [^,}]*" | sed 's/[^:]*: //'; }
+edges() { entry from >"$dir/from"; entry to >"$dir/to"; entry bytes | paste "$dir/from" "$dir/to" -; }
+
+# explained <kind> <edges, at least> <bytes of all edges in 4 operations> <options…>: run it, and check the table and the JSON
+explained() {
+    kind=$1 least=$2 bytes=$3
+    shift 3
+    measure "$kind" --explain "$@"
+    awk '$1 == "from" { table = 1; next } /^#/ { table = 0 }
+        table { lines++; sum = $5 + $6 + $7 + $8 + $9; if (NF != 9 || sum < 99 || sum > 101) wrong = 1 }
+        END { exit wrong || !lines }' "$dir/out" || bad "explain $kind: the shares of an edge are not 100 %"
+    edges >"$dir/edges"
+    awk -v least="$least" -v bytes="$bytes" '{ sum += $3; if ($1 == $2 || ($1, $2) in seen) exit 1; seen[$1, $2] }
+        END { exit NR < least || sum != bytes }' "$dir/edges" || bad "explain $kind: not $least edges with $bytes bytes: $(cat "$dir/edges")"
+    for name in measured_s moving_s ungranted_s unready_s held_s idle_s; do entry $name >"$dir/$name"; done
+    paste "$dir/measured_s" "$dir/moving_s" "$dir/ungranted_s" "$dir/unready_s" "$dir/held_s" "$dir/idle_s" |
+        awk '{ d = $1 - $2 - $3 - $4 - $5 - $6; if (!($1 > 0) || d > 1e-4 || d < -1e-4) exit 1 } END { exit !NR }' ||
+        bad "explain $kind: the times of an edge are not the measured time"
+}
+
+explained allreduce 6 $((4 * 6 * 4096)) -n 4 --sizes 4K
+[ "$(wc -l <"$dir/edges")" -eq 6 ] || bad "explain: one tree of 4 ranks does not have 6 edges"
+explained allreduce 6 $((4 * 6 * 4 << 20)) -n 4 --sizes 4M
+awk '{ b[$1, $2] = $3; out[$1]; into[$2] } END { for (e in b) { split(e, ends, SUBSEP); if (b[ends[2], ends[1]] != b[e]) exit 1 }
+    for (r = 0; r < 4; r++) if (!(r in out) || !(r in into)) exit 1 }' "$dir/edges" || bad "explain: the edges of an all-reduce do not go both ways"
+entry moving_s | awk '!($1 > 0) { exit 1 }' || bad "explain: an edge of slices has never moved"
+grep -q '^# where the time of each edge went: 4 operations in ' "$dir/out" || bad "explain: the table has no heading"
+for column in moving 'no grant' 'no data' held idle; do
+    grep -q "^# $column  " "$dir/out" || bad "explain: the column '$column' is not explained"
+done
+explained broadcast 3 $((4 * 3 << 20)) -n 4 --sizes 1M --root 2
+awk '{ b[$2] += $3 } END { for (r = 0; r < 4; r++) if (b[r] != (r == 2 ? 0 : 4194304)) exit 1 }' "$dir/edges" ||
+    bad "explain: not every rank but the root receives the broadcast once"
+explained alltoall 72 $((4 * 8 * 9216)) -n 9 --sizes 9K
+grep -q '^# 8 edges that moved less are left out$' "$dir/out" || bad "explain: 72 edges, and none is left out"
+measure allreduce -n 1 --sizes 8 --explain
+grep -q '^# no rank has sent bytes to another$' "$dir/out" || bad "explain: one rank has edges"
+measure allreduce -n 3 --sizes 4K,1M
+grep -q explain "$dir/json" && bad "the JSON has edges without --explain"
+grep -q 'no grant' "$dir/out" && bad "the table has edges without --explain"
+
 refused() {
     "$perf" "$@" >"$dir/out" 2>"$dir/err" && status=0 || status=$?
     [ "$status" -eq 2 ] || bad "'$*' ends with $status, not 2"
@@ -195,6 +237,11 @@ refused reducescatter --root 1
 refused barrier --sizes 4
 refused barrier --check
 refused barrier --dtype f32
+for kind in barrier pingpong bandwidth preempt sched 'preempt --op allreduce'; do
+    # shellcheck disable=SC2086 # words of a command line
+    refused $kind --explain
+    grep -q -e '--explain is not allowed here' "$dir/err" || bad "$kind --explain is refused without a reason"
+done
 refused pingpong --op sum
 refused pingpong --dtype f32
 refused pingpong --check

@@ -185,18 +185,68 @@ static tryst_status warm_up(struct bench *bench)
     return status;
 }
 
+/* ---- --explain --------------------------------------------------------------------- */
+
+static tryst_status explain_check(const struct bench *bench, tryst_status status)
+{
+    return status == TRYST_OK
+               ? status
+               : perf_fail(bench->all->rank, "explain the times of edges", status,
+                           status == TRYST_E_NOMEM ? "" : tryst_last_error());
+}
+
+static tryst_status explain_begin(struct bench *bench)
+{
+    const struct perf_rank *rank = bench->all->rank;
+    if (!bench->options->explain)
+        return TRYST_OK;
+    return explain_check(
+        bench, perf_explain_begin(&bench->figure->explain, rank->ctx, rank->group));
+}
+
+/* End the explanation right after the last operation. */
+static tryst_status explain_end(struct bench *bench)
+{
+    if (!bench->options->explain)
+        return TRYST_OK;
+    return explain_check(bench, perf_explain_end(&bench->figure->explain));
+}
+
+/* Gather the edges of all ranks. */
+static tryst_status explain_gather(struct bench *bench)
+{
+    struct perf_explain *explain = &bench->figure->explain;
+    uint64_t width = explain->own_count;
+    if (!bench->options->explain)
+        return TRYST_OK;
+    tryst_status status =
+        numbers_reduce(bench, &width, 1, TRYST_DTYPE_U64, TRYST_REDUCE_MAX);
+    if (status == TRYST_OK)
+        status = explain_check(bench, perf_explain_table(explain, width));
+    if (status == TRYST_OK && explain->count)
+        status = numbers_reduce(bench, explain->edges, explain->count * PERF_EDGE_NUMBERS,
+                                TRYST_DTYPE_U64, TRYST_REDUCE_SUM);
+    if (status == TRYST_OK)
+        perf_explain_sort(explain);
+    return status;
+}
+
+/* ---- figures ----------------------------------------------------------------------- */
+
 static tryst_status measure(struct bench *bench)
 {
     struct perf_coll_figure *figure = bench->figure;
     uint64_t n = figure->iters;
-    tryst_status status = TRYST_OK;
     bench->samples = calloc(n, sizeof *bench->samples);
     if (!bench->samples)
         return perf_fail(bench->all->rank, "allocate the samples", TRYST_E_NOMEM, "");
+    tryst_status status = explain_begin(bench);
     for (uint64_t i = 0; i < n && status == TRYST_OK; i++) {
         status = one_round(bench, &bench->samples[i]);
         perf_progress(bench->all, figure, i + 1);
     }
+    if (status == TRYST_OK)
+        status = explain_end(bench);
     if (status == TRYST_OK)
         status =
             numbers_reduce(bench, bench->samples, n, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
@@ -353,6 +403,8 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
         status = warm_up(bench);
     if (status == TRYST_OK)
         status = measure(bench);
+    if (status == TRYST_OK)
+        status = explain_gather(bench);
     if (status == TRYST_OK && bench->pattern)
         status = wrong_sum(bench);
     if (tryst_step_close(bench->step, &close_op) == TRYST_OK)
@@ -402,5 +454,7 @@ int perf_coll(const struct perf_rank *rank)
         }
     }
     int exit_status = status == TRYST_OK ? perf_report_end(&all) : 1;
+    for (int i = 0; i < PERF_SIZES_MAX; i++)
+        perf_explain_close(&all.figures[i].explain);
     return wrong ? 1 : exit_status;
 }

@@ -6,6 +6,7 @@
 #define TRYST_TOOLS_PERF_PERF_COLL_H
 
 #include "perf_rank.h"
+#include "tools/perf/explain/perf_explain.h"
 
 /** The figures of one size. A time is that of one operation, from its submission to its
  *  completion on one rank; of each iteration the time of the slowest rank counts. */
@@ -15,6 +16,7 @@ struct perf_coll_figure {
     double bound_s;                           /**< the least possible time; 0: unknown */
     uint64_t wrong; /**< wrong elements, summed over all ranks */
     tryst_coll_info info;
+    struct perf_explain explain; /**< with --explain */
 };
 
 struct perf_coll {

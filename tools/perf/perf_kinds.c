@@ -25,7 +25,7 @@ static double bus_one(int n)
 
 #define ALL_OPTIONS    "ranks", "iters", "iterations", "warmup", "json", "transport"
 #define PAIR_OPTIONS   ALL_OPTIONS, "sizes", "factor", "memory"
-#define DATA_OPTIONS   PAIR_OPTIONS, "dtype", "priority", "check"
+#define DATA_OPTIONS   PAIR_OPTIONS, "dtype", "priority", "check", "explain"
 #define URGENT_OPTIONS PAIR_OPTIONS, "background", "every", "fifo", "op"
 
 static const char *const of_pingpong[] = {PAIR_OPTIONS, NULL};

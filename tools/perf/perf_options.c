@@ -23,15 +23,13 @@ enum { STEPS_DEFAULT = 5, STEPS_WARMUP = 2 };
 static const char help[] =
     "usage: tryst-perf KIND [options]\n"
     "\n"
-    "Measures between ranks of this machine, which tryst-perf starts (-n), or between\n"
-    "ranks that tryst-run, mpirun, srun or torchrun started, or that TRYST_RANK and\n"
-    "TRYST_SIZE describe.\n"
+    "Measures between ranks that tryst-perf starts here (-n), or that tryst-run,\n"
+    "mpirun, srun or torchrun started, or that TRYST_RANK and TRYST_SIZE describe.\n"
     "\n"
     "Two ranks, by prepared key:\n"
     "  pingpong             one tensor there and back: time for one way\n"
     "  bandwidth            many tensors one way, some outstanding at any time\n"
-    "  preempt              an urgent tensor again and again behind large ones to the\n"
-    "                       same rank\n"
+    "  preempt              an urgent tensor again and again behind large ones\n"
     "Any number of ranks, one collective at a time:\n"
     "  allreduce            the reduction of all tensors, at every rank\n"
     "  reduce               the reduction of all tensors, at --root\n"
@@ -50,9 +48,9 @@ static const char help[] =
     "                       (pairs 8:64M, preempt 4K,64K,1M; collectives 4:64M, preempt\n"
     "                       1M; K, M, G are powers of 1024)\n"
     "  -f, --factor N       from one size of A:B to the next (2)\n"
-    "  -i, --iterations N   operations measured for each size (pairs by size, 10000\n"
-    "                       small ones, fewer large ones; collectives as many as fit in\n"
-    "                       1 s, 10 to 10000; preempt 100); also --iters\n"
+    "  -i, --iterations N   operations measured for each size (pairs 10000 small\n"
+    "                       ones, fewer large ones; collectives as many as fit in 1 s,\n"
+    "                       10 to 10000; preempt 100); also --iters\n"
     "  -w, --warmup N       operations before those (pairs a tenth, at least 10;\n"
     "                       collectives and preempt 5)\n"
     "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
@@ -70,6 +68,7 @@ static const char help[] =
     "      --inplace        the input is where the result will be\n"
     "  -c, --check          compare each result, to the last bit, with one that is\n"
     "                       computed; a barrier before each operation\n"
+    "      --explain        show where the time of each edge went; not barrier\n"
     "  -p, --priority N     of all operations, smaller is more urgent; or background\n"
     "Preempt:\n"
     "      --background B   bytes of each tensor of the background; with --op allreduce\n"
@@ -90,8 +89,8 @@ static const char help[] =
     "preempt --op allreduce: bound is the time alone, and at each hop of the longest\n"
     "path between root and leaf the windows of the sending host / its rate.\n"
     "Ranks started here are bound to a processor each, if there are as many.\n"
-    "Exit status: 0 done, 1 the measurement failed or a result is wrong, 2 the command\n"
-    "line is wrong.\n";
+    "Exit status: 0 done, 1 it failed or a result is wrong, 2 the command line\n"
+    "is wrong.\n";
 
 static const char help_sched[] =
     "usage: tryst-perf sched --profile FILE [-n RANKS] [options]\n"
@@ -284,6 +283,7 @@ static const struct tool_option rows[] = {
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},
     {"inplace", 0, TOOL_FLAG, AT(inplace)},
     {"check", 'c', TOOL_FLAG, AT(check)},
+    {"explain", 0, TOOL_FLAG, AT(explain)},
     {"priority", 'p', TOOL_OTHER, .read = priority_read},
 };
 #undef AT

@@ -43,6 +43,7 @@ struct perf_options {
     bool mapped;  /**< tensors are in memory of tryst_mem_alloc, not of malloc */
     bool inplace; /**< the input and the result are the same memory */
     bool check;   /**< compare each result with that of the pattern (perf_pattern.h) */
+    bool explain; /**< show where the time of each edge went (perf_explain.h) */
     tryst_op_params params; /**< flags and priority from --priority */
     /** values of --sizes, --memory and --op as given; the kind decides their meaning */
     const char *sizes_text, *memory_text, *op_text;

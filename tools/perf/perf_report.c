@@ -53,8 +53,10 @@ void perf_progress(const struct perf_coll *all, const struct perf_coll_figure *f
 static void head_print(const struct perf_coll *all)
 {
     const struct perf_options *options = all->rank->options;
-    printf("tryst-perf %s\n", options->kind->name);
-    perf_setup_print(all->rank);
+    if (all->done == 0) {
+        printf("tryst-perf %s\n", options->kind->name);
+        perf_setup_print(all->rank);
+    }
     printf("%10s %7s %12s %12s %12s %10s %10s %6s %12s %7s%s\n", "size", "iters",
            "median, us", "p99, us", "min, us", "alg, MB/s", "bus, MB/s", "trees",
            "bound, us", "ratio", options->check ? "      wrong" : "");
@@ -66,7 +68,7 @@ void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure 
     char size[32], bound[32] = "-", ratio[32] = "-";
     if (all->rank->rank != 0 || is_json_alone(all))
         return;
-    if (all->done == 0)
+    if (all->done == 0 || all->rank->options->explain)
         head_print(all);
     perf_bytes_text(figure->bytes, size, sizeof size);
     if (figure->bound_s > 0) {
@@ -80,6 +82,8 @@ void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure 
     if (all->rank->options->check)
         printf(" %10" PRIu64, figure->wrong);
     printf("\n");
+    if (all->rank->options->explain)
+        perf_explain_print(&figure->explain, figure->iters);
     fflush(stdout);
 }
 
@@ -112,6 +116,8 @@ static void figure_print(FILE *file, const struct perf_coll *all,
             figure->info.trees, figure->info.slice_bytes);
     if (all->rank->options->check)
         fprintf(file, ", \"wrong\": %" PRIu64, figure->wrong);
+    if (all->rank->options->explain)
+        perf_explain_json(file, &figure->explain);
     fputc('}', file);
 }
 

@@ -122,6 +122,10 @@ typedef struct tryst_peer_info {
     uint64_t bytes_sent;
     uint64_t bytes_received;
     uint64_t window_bytes;
+    uint64_t moving_ns;
+    uint64_t held_ns;
+    uint64_t ungranted_ns;
+    uint64_t unready_ns;
 } tryst_peer_info;
 
 TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
