@@ -180,23 +180,8 @@ static tryst_status tensor_parts_make(tryst_coll *coll, const struct coll_plan *
     return status;
 }
 
-/* Return the bytes of one slice of each tree that passes sums on. */
-static uint64_t round_bytes(const tryst_coll *coll)
-{
-    uint64_t bytes = 0;
-    for (uint32_t t = 0; t < coll->parts_count; t++)
-        if (part_passes_on(&coll->parts[t]))
-            bytes += coll->parts[t].slice_bytes;
-    return bytes;
-}
-
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
     bool has_blocks = coll_kind_has_blocks(coll->kind) && !coll->is_packed;
-    tryst_status status =
-        has_blocks ? coll_block_parts_make(coll, plan) : tensor_parts_make(coll, plan);
-    uint64_t bytes = coll_bytes(coll->count, coll->element_bytes);
-    uint64_t bytes_per_s = coll_class_of(plan, bytes)->bytes_per_s;
-    coll->ahead = coll_lead_ahead(bytes_per_s, round_bytes(coll));
-    return status;
+    return has_blocks ? coll_block_parts_make(coll, plan) : tensor_parts_make(coll, plan);
 }

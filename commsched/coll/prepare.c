@@ -66,7 +66,7 @@ static size_t run_lay(const tryst_coll *coll, char *base)
     size_t child = piece(&at, coll->children_count * sizeof(struct coll_child));
     struct coll_run *run = (struct coll_run *)base;
     if (base) {
-        run->lead = (struct coll_lead){.ahead = coll->ahead};
+        run->lead = (struct coll_lead){.ahead = COLL_LEAD};
         run->trees = (struct coll_tree_run *)(base + trees);
         run->flows = (struct coll_flow *)(base + flows);
     }

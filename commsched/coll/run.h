@@ -127,7 +127,6 @@ struct tryst_coll {
     size_t private_bytes, run_bytes;
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
-    uint32_t ahead;   /**< the lead of a run, in slices */
     tryst_key **keys; /**< the keys of the flows */
 
     /** Collectives of blocks. */

@@ -86,13 +86,11 @@ void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
     static const uint32_t slices[] = {4096, 8192, 65536, 16448};
     uint64_t random = seed | 1;
     uint32_t shares[CLASSES][TREES_MAX], slice[CLASSES], trees[CLASSES];
-    uint64_t rates[CLASSES]; /* 0: no bound on the lead; 1: the least lead */
     bool each_root = harness_random(&random) % 3 == 0;
     trees_draw(drawn, each_root, size, &random);
     for (int c = 0; c < CLASSES; c++) {
         slice[c] = slices[harness_random(&random) % COUNT_OF(slices)];
         trees[c] = shares_draw(shares[c], each_root, size, &random);
-        rates[c] = harness_random(&random) % 2;
     }
     for (int rank = 0; rank < size; rank++) {
         drawn->plans[rank] = (struct coll_plan){.size = (uint32_t)size,
@@ -103,7 +101,6 @@ void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
             drawn->classes[rank][c] =
                 (struct coll_class){.bytes_max = c ? UINT64_MAX : 50000,
                                     .slice_bytes = slice[c],
-                                    .bytes_per_s = rates[c],
                                     .trees_count = trees[c],
                                     .trees = drawn->parts[rank][c]};
             for (uint32_t t = 0; t < trees[c]; t++)

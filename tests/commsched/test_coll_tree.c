@@ -496,29 +496,11 @@ static void test_lead(void **state)
     assert_int_equal(trees[1].limit, 5);
 }
 
-/* 10 ms of the planned rate, at least four slices, no bound without a rate. */
-static void test_lead_ahead(void **state)
-{
-    static const struct {
-        uint64_t bytes_per_s, round_bytes;
-        uint32_t ahead;
-    } table[] = {{0, 65536, UINT32_MAX},
-                 {50000000, 0, UINT32_MAX},
-                 {50000000, 65536, 7},
-                 {5000000, 131072, 4},
-                 {UINT64_C(10000000000), 65536, 1525},
-                 {UINT64_MAX, 64, UINT32_MAX}};
-    for (size_t i = 0; i < COUNT_OF(table); i++)
-        assert_int_equal(coll_lead_ahead(table[i].bytes_per_s, table[i].round_bytes),
-                         table[i].ahead);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_networks), cmocka_unit_test(test_each_rule_counts),
         cmocka_unit_test(test_grants_bounded),  cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_grants_ahead),    cmocka_unit_test(test_lead),
-        cmocka_unit_test(test_lead_ahead)};
+        cmocka_unit_test(test_grants_ahead),    cmocka_unit_test(test_lead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

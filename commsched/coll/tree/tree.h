@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 /** The most slices of one child that are granted and not added. */
-enum { COLL_GRANTS_MAX = 64 };
+enum { COLL_GRANTS_MAX = 8 };
 
 struct coll_child {
     uint32_t slices_announced, granted, added; /**< announced, granted and added slices */
