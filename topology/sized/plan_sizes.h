@@ -27,9 +27,10 @@
 #define PLAN_SLICE_BYTES_MAX (1u << 20)
 /** The longest time that a slice of more than PLAN_SLICE_BYTES_MIN takes on a link: an
  *  urgent slice waits for a few slices in flight, and where several ranks send to one,
- *  their slices meet in the queue of its port. About that of other sends
- *  (commsched/sched/path.h); 64 KiB at 400 Mbit/s. */
-#define PLAN_SLICE_TIME_S 1.4e-3
+ *  their slices meet in the queue of its port. So slices take 1 to 2 ms where links are
+ *  slow, and the lead (commsched/coll/tree/lead.h) covers 8 ms or more there; with 5 ms an
+ *  all-reduce over a trunk of 400 Mbit/s took 1.5 of its bound. */
+#define PLAN_SLICE_TIME_S 2e-3
 /** The least slice of the tree that carries the least, unless the largest slice is too
  *  small for it: ranks cut no smaller ones (commsched/coll/tree/map.h). */
 #define PLAN_SLICE_BYTES_THIN 4096
@@ -37,7 +38,8 @@
 /** Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,
  *  both ends together execute up to 1,600 instructions, half a microsecond, and the
  *  transport of each makes a system call or handles a completion; a flow needs two
- *  operations, a WANT, its match and a key. */
+ *  operations, a WANT, its match and a key. (Over UCX on TCP a slice takes 24 us of a
+ *  processor: README.md.) */
 #define PLAN_SLICE_S 2e-6
 #define PLAN_FLOW_S  4e-6
 /** Bytes on the wire for each slice, beside its own: the frames that announce, grant and
