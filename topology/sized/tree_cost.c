@@ -227,7 +227,7 @@ static double crowded_find(const struct tree_costing *costing)
     return most;
 }
 
-/* Return the time of one byte for each slice, on the busiest link with the most slices. */
+/* Return the time of a byte for each slice, on the busiest link with the most slices. */
 static double beside_find(const struct tree_costing *costing, double link)
 {
     const struct overlay *overlay = costing->overlay;

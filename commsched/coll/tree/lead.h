@@ -24,12 +24,12 @@
 
 #include "tree.h"
 
-/** The lead of all collectives, in slices. From the grant of a slice until the parent has
- *  it there are two round trips, a queue, a sum, and several ranks that must run: over two
- *  racks with a trunk of 400 Mbit/s, on two processors for four ranks, 4 slices of 64 KiB
- *  took 1.28 to 1.38 of the bound, 6 and 8 took 1.04 to 1.06. Of 64 ranks in two racks
- *  (tests/sim), 8 take 1.01 and 16, which fill the queue before the trunk, 1.08. The
- *  planner makes slices long enough where links are fast. */
+/** The lead of all collectives, in slices. From the grant of a slice until the parent
+ *  has it there are two round trips, a queue, a sum, and several ranks that must run.
+ *  Over two racks with a trunk of 400 Mbit/s, on two processors for four ranks, 4 slices
+ *  of 64 KiB took 1.28 to 1.38 of the bound, 6 and 8 took 1.04 to 1.11. Of 64 ranks in
+ *  two racks (tests/sim), 8 take 1.01 and 16, which fill the queue before the trunk,
+ *  1.08. The planner makes slices long enough (topology/sized/plan_sizes.h). */
 enum { COLL_LEAD = COLL_GRANTS_MAX };
 
 struct coll_lead {
