@@ -68,9 +68,9 @@ static const struct limit {
 } limits[NET_FAMILIES] = {
     [NET_STAR] = {1.05, 1.05},     [NET_RACKS] = {1.05, 1.05},
     [NET_RING] = {1.05, 1.05},     [NET_LINE] = {1.05, 1.05},
-    [NET_TORUS] = {1.05, 1.25},    [NET_MESH] = {1.05, 1.05},
+    [NET_TORUS] = {1.05, 1.15},    [NET_MESH] = {1.05, 1.05},
     [NET_FAT_TREE] = {1.05, 1.05}, [NET_DRAGONFLY] = {1.05, 1.05},
-    [NET_RANDOM] = {1.05, 1.3},
+    [NET_RANDOM] = {1.05, 1.2},
 };
 
 static void size_run(const struct planned *planned, int family, uint64_t bytes)
