@@ -74,7 +74,7 @@ enum transfer_wait {
     TRANSFER_WAITS
 };
 
-/** What a lane does at a time. */
+/** The state of a lane; lane_time has the time of each. */
 enum lane_state {
     LANE_IDLE,      /**< no transfer has a slice to start */
     LANE_HELD,      /**< nothing in flight; a slice waits for its turn, a window, the

@@ -38,8 +38,8 @@
 /** Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,
  *  both ends together execute up to 1,600 instructions, half a microsecond, and the
  *  transport of each makes a system call or handles a completion; a flow needs two
- *  operations, a WANT, its match and a key. (Over UCX on TCP a slice takes 24 us of a
- *  processor: README.md.) */
+ *  operations, a WANT, its match and a key. Over UCX on TCP a slice took 24 us of a
+ *  processor (tests/perf/RESULTS.md). */
 #define PLAN_SLICE_S 2e-6
 #define PLAN_FLOW_S  4e-6
 /** Bytes on the wire for each slice, beside its own: the frames that announce, grant and

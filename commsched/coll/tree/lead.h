@@ -33,7 +33,8 @@
 enum { COLL_LEAD = COLL_GRANTS_MAX };
 
 struct coll_lead {
-    uint32_t ahead;       /**< the most slices beyond `least`, at least 1: COLL_LEAD */
+    /** the most slices beyond `least`: COLL_LEAD, and in tests any number from 1 */
+    uint32_t ahead;
     uint32_t least;       /**< slices passed on in the unfinished tree with the fewest */
     uint32_t least_count; /**< unfinished trees with `least` slices passed on */
     struct coll_tree *first; /**< the trees (coll_tree.next); NULL: none passes on */
