@@ -8,10 +8,10 @@
  * one follows (rendezvous/peer/link.c), and the connection that comes about decides on
  * which rails both ends go on (reach_rail).
  *
- * Order: rails that share a subnet, the fastest first; all global addresses, as the
- * kernel's routes lead there; tunnels' addresses; IPv4 link-local; IPv6 link-local, for
- * which it is unknown which interface here shares a wire with which one there, so the
- * pairs are tried one by one; loopback.
+ * Order: rails that share a subnet, the fastest first, IPv4 before IPv6; all global
+ * addresses, as the kernel's routes lead there; tunnels' addresses; IPv4 link-local; IPv6
+ * link-local, for which it is unknown which interface here shares a wire with which one
+ * there, so the pairs are tried one by one; loopback.
  */
 #include "reach.h"
 
@@ -131,13 +131,18 @@ static void way_add(struct reach *reach, int32_t rail, const struct rail_address
 struct pair {
     uint32_t mine, theirs;
     uint32_t speed_mbit_per_s; /* of the slower end; 0: unknown */
+    uint8_t family;            /* 4 or 6 */
     int bits;                  /* of the subnet's prefix */
 };
 
+/* Order the faster first, then IPv4, whose headers are 20 bytes shorter (1.4 % of a frame
+ * of 1,514 bytes), then the longer prefix. */
 static int pair_compare(const struct pair *a, const struct pair *b)
 {
     if (a->speed_mbit_per_s != b->speed_mbit_per_s)
         return a->speed_mbit_per_s > b->speed_mbit_per_s ? -1 : 1;
+    if (a->family != b->family)
+        return a->family < b->family ? -1 : 1;
     return (a->bits < b->bits) - (a->bits > b->bits);
 }
 
@@ -166,7 +171,7 @@ static uint32_t pairs_find(const struct reach *reach, enum scope scope,
             uint32_t speed = a->speed_mbit_per_s < b->speed_mbit_per_s
                                  ? a->speed_mbit_per_s
                                  : b->speed_mbit_per_s;
-            struct pair pair = {i, j, speed, subnet_bits(a, b)};
+            struct pair pair = {i, j, speed, a->family, subnet_bits(a, b)};
             if (pair.bits < 0 || !pair_counts(reach, a, b, scope))
                 continue;
             uint32_t at = count++;
