@@ -135,7 +135,7 @@ struct pair {
     int bits;                  /* of the subnet's prefix */
 };
 
-/* Order the faster first, then IPv4, whose headers are 20 bytes shorter (1.4 % of a frame
+/* Sort the faster first, then IPv4, whose headers are 20 bytes shorter (1.4 % of a frame
  * of 1,514 bytes), then the longer prefix. */
 static int pair_compare(const struct pair *a, const struct pair *b)
 {
