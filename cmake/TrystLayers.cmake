@@ -22,13 +22,14 @@
 
 set(TRYST_LAYER_ORDER
     core
-    topology/net topology/base topology/machine topology/formats topology/routes
+    topology/base topology/machine topology/formats topology/routes
     topology/plan topology/sized topology/report topology/probe topology/place topology/draw
     topology
     transports/link transports/memory transports
+    commsched/sched commsched/profile
     rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live
     rendezvous/op rendezvous/peer rendezvous/protocol rendezvous
-    commsched/sched commsched/profile commsched/coll commsched/progress commsched/context)
+    rendezvous/progress collectives context)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.
 function(tryst_layer_id layer id_p)

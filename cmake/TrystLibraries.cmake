@@ -45,7 +45,7 @@ function(tryst_library name)
     target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs}
                                   PUBLIC ${arg_NEEDS})
     target_link_options(${name} PRIVATE ${TRYST_LINK_DEFS} ${TRYST_LTO_LINK} -Wl,--version-script=${map}
-                                          -Wl,-z,nodelete) # a thread may outlive the contexts (commsched/context/opener.h)
+                                          -Wl,-z,nodelete) # a thread may outlive the contexts (context/opener.h)
 
     set(prelinked ${PROJECT_BINARY_DIR}/prelinked/${name}.o)
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/prelinked)

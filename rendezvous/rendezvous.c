@@ -3,7 +3,7 @@
  * The rendezvous engine: one pass does everything that is due.
  *
  * Idea: a pass runs submissions, lets the rails deliver, frees what ended, lets the
- * dispatch start slices, packs queued records into frames and then completes operations,
+ * scheduler start slices, packs queued records into frames and then completes operations,
  * in this order: what becomes ready in a pass leaves in the same pass.
  *
  * Invariant: operations complete at the end of a pass, and peers and scopes end in
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commsched/sched/sched.h"
 #include "core/memory/alloc.h"
 #include "core/os/descriptors.h"
 #include "core/os/fork.h"
@@ -132,8 +133,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->clock = params->clock;
     rdv->poller = params->poller;
     rdv->trace = params->trace;
-    rdv->dispatch = params->dispatch;
-    rdv->dispatch_arg = params->dispatch_arg;
+    rdv->sched = params->sched;
     rdv->above = params->above;
     rdv->op_events = &protocol_op_events;
     rdv->peer_events = &peer_events;
@@ -340,7 +340,7 @@ static int timers_run(struct rendezvous *rdv)
     rdv->timers_ns = now_ns;
     if (now_ns >= rdv->tick_ns)
         tick(rdv, now_ns);
-    rdv->dispatch->timer(rdv->dispatch_arg, now_ns);
+    sched_timer(rdv->sched, now_ns);
     if (rdv->deadlines.count)
         count += deadlines_run(rdv, now_ns);
     idle_release(rdv); /* however busy the engine is */
@@ -408,7 +408,7 @@ __attribute__((noinline)) static void pause_check(struct rendezvous *rdv)
     if (!before_ns || rdv->moved_ns < before_ns + PAUSE_NS)
         return;
     rdv->pauses++;
-    rdv->dispatch->pause(rdv->dispatch_arg, NULL);
+    sched_pause(rdv->sched, NULL);
 }
 
 static int pass(struct rendezvous *rdv)
@@ -426,7 +426,7 @@ static int pass(struct rendezvous *rdv)
         rendezvous_reap(rdv);
     count += above_run(rdv);
     rdv->start_failed = false;
-    count += rdv->dispatch->run(rdv->dispatch_arg);
+    count += sched_run(rdv->sched);
     if (!count)
         idle_release(rdv);
     if (!list_empty(&rdv->flush))
@@ -494,7 +494,7 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
     if (!tick_at && !list_empty(&rdv->scopes.all) && rdv->set.stall_warn_ns)
         tick_at = rdv->tick_ns;
     next_ns = earlier(next_ns, tick_at);
-    next_ns = earlier(next_ns, rdv->dispatch->next_ns(rdv->dispatch_arg));
+    next_ns = earlier(next_ns, sched_next_ns(rdv->sched));
     if (rdv->copies_busy)
         next_ns = earlier(next_ns, clock_now_ns(rdv->clock) + COPY_NAP_NS);
     return next_ns;
@@ -503,6 +503,7 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
 /* ---- rails and listener ------------------------------------------------------------ */
 
 const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
+tryst_status (*const rendezvous_slice_start)(struct transfer *) = transfer_start;
 const uint32_t rendezvous_wire_version = WIRE_VERSION;
 
 void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,

@@ -18,7 +18,6 @@
 #include "core/os/poller.h"
 #include "core/text/err.h"
 #include "rendezvous/op/above.h"
-#include "rendezvous/op/transfer.h"
 #include "tryst/live.h"
 #include "tryst/types.h"
 
@@ -28,6 +27,8 @@ struct rail;
 struct rail_events;
 struct rendezvous;
 struct memory_cache;
+struct sched;
+struct transfer;
 struct tryst_group;
 struct tryst_host;
 
@@ -41,9 +42,8 @@ struct rendezvous_params {
     /** The host, which loads kinds of memory. NULL: host memory only. */
     const struct tryst_host *host;
     struct memory_cache *memory;
-    const struct dispatch_ops *dispatch;
-    void *dispatch_arg;
-    struct above above; /**< all zero: no collectives */
+    struct sched *sched; /**< belongs to the caller */
+    struct above above;  /**< all zero: no collectives */
     /** Open the rail of transport `kind` (enum transport_kind) at `place`, the number of
      *  the announced rail (0 for transports without a network), and add it: called at the
      *  first need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: it opens in
@@ -68,6 +68,8 @@ struct rendezvous_params {
 
 /** The events that the rails of this context are opened with. */
 extern const struct rail_events *const rendezvous_rail_events;
+/** Starts slices, for sched_params. */
+extern tryst_status (*const rendezvous_slice_start)(struct transfer *transfer);
 /** WIRE_VERSION, which must be equal on all ranks of a group: the roster compares it. */
 extern const uint32_t rendezvous_wire_version;
 

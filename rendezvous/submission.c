@@ -9,6 +9,7 @@
  * the engine's thread sleeps.
  */
 #include "submission.h"
+#include "commsched/sched/sched.h"
 #include "core/os/fork.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
@@ -74,7 +75,7 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
         rdv->ran_inline = true;
         submission->run(rdv, submission); /* may end the submission */
         flush_prompt(rdv);
-        rdv->dispatch->run(rdv->dispatch_arg);
+        sched_run(rdv->sched);
     }
     rdv->pass_ns = 0;
     rdv->leave(rdv->owner);

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-void lane_time_begin(struct dispatch_lane *lane, uint64_t now_ns)
+void lane_time_begin(struct sched_lane *lane, uint64_t now_ns)
 {
     lane->time = (struct lane_time){.since_ns = now_ns, .state = LANE_IDLE};
 }
@@ -17,7 +17,7 @@ void lane_time_enter(struct lane_time *time, enum lane_state state, uint64_t now
 }
 
 /* Enter the state that follows from the lane's counts; the clock is read on a change. */
-static void lane_time_follow_clock(struct dispatch_lane *lane, const struct clock *clock)
+static void lane_time_follow_clock(struct sched_lane *lane, const struct clock *clock)
 {
     enum lane_state state = lane_state_now(lane);
     if (state != lane->time.state)

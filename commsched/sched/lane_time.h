@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file lane_time.h
  *  Where the time of a lane goes: the nanoseconds that the lane has spent in each state
- *  (enum lane_state, rendezvous/op/transfer.h).
+ *  (enum lane_state, commsched/sched/transfer.h).
  *
  *  Idea: a lane counts its transfers by the reason for their wait, and each transfer
  *  keeps its own reason. The state of the lane is then a few comparisons at each event,
@@ -18,10 +18,10 @@
 #define TRYST_COMMSCHED_SCHED_LANE_TIME_H
 
 #include "core/os/clock.h"
-#include "rendezvous/op/transfer.h"
+#include "transfer.h"
 
 /** Count the time of the lane from now on; it is idle. */
-void lane_time_begin(struct dispatch_lane *lane, uint64_t now_ns);
+void lane_time_begin(struct sched_lane *lane, uint64_t now_ns);
 
 /** Do what the inline functions do where something changes; call those instead. */
 void lane_time_enter(struct lane_time *time, enum lane_state state, uint64_t now_ns);
@@ -29,7 +29,7 @@ void lane_time_recount(struct transfer *transfer, enum transfer_wait wait,
                        const struct clock *clock);
 
 /** Return the state of the lane by its bytes in flight and its transfers. */
-static inline enum lane_state lane_state_now(const struct dispatch_lane *lane)
+static inline enum lane_state lane_state_now(const struct sched_lane *lane)
 {
     const uint32_t *waits = lane->time.waits;
     if (lane->in_flight_bytes)
@@ -41,7 +41,7 @@ static inline enum lane_state lane_state_now(const struct dispatch_lane *lane)
 }
 
 /** Return why the transfer does not start its next slice now; the order of the reasons is
- *  that of dispatch_ops.held_by. */
+ *  that of sched_held_by. */
 static inline enum transfer_wait transfer_wait_now(const struct transfer *transfer)
 {
     if (transfer_may_start(transfer))
@@ -52,7 +52,7 @@ static inline enum transfer_wait transfer_wait_now(const struct transfer *transf
 }
 
 /** Note that the lane's bytes in flight have changed at `now_ns`. */
-static inline void lane_time_follow(struct dispatch_lane *lane, uint64_t now_ns)
+static inline void lane_time_follow(struct sched_lane *lane, uint64_t now_ns)
 {
     enum lane_state state = lane_state_now(lane);
     if (state != lane->time.state)

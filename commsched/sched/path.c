@@ -28,12 +28,12 @@ static uint64_t bytes_in(const struct path *path, uint64_t ns)
 }
 
 /* Return the largest power of two that the path moves in SLICE_NS, between
- * DISPATCH_SLICE_MIN and DISPATCH_SLICE_MAX. */
+ * SCHED_SLICE_MIN and SCHED_SLICE_MAX. */
 static uint64_t slice_for(const struct path *path)
 {
-    uint64_t slice_bytes = DISPATCH_SLICE_MIN;
+    uint64_t slice_bytes = SCHED_SLICE_MIN;
     uint64_t most = bytes_in(path, SLICE_NS);
-    while (slice_bytes < DISPATCH_SLICE_MAX && 2 * slice_bytes <= most)
+    while (slice_bytes < SCHED_SLICE_MAX && 2 * slice_bytes <= most)
         slice_bytes *= 2;
     return slice_bytes;
 }
@@ -74,7 +74,7 @@ static void path_follow(struct path *path)
 {
     if (path->bytes_per_s)
         path->rtt_ns = rtt_for(path, path->rtt_probe_ns, path->rtt_probe_bytes);
-    path->slice_bytes = path->bytes_per_s ? slice_for(path) : DISPATCH_SLICE_FIRST;
+    path->slice_bytes = path->bytes_per_s ? slice_for(path) : SCHED_SLICE_FIRST;
     path->window_bytes =
         path->set_window_bytes ? path->set_window_bytes : window_for(path);
 }
@@ -92,7 +92,7 @@ void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_wind
 /* Return the rate that a sample must exceed to count if the window did not limit it. */
 static uint64_t known_rate(const struct path *path)
 {
-    uint64_t first = DISPATCH_SLICE_FIRST * NS_PER_S / SLICE_NS;
+    uint64_t first = SCHED_SLICE_FIRST * NS_PER_S / SLICE_NS;
     return path->bytes_per_s ? path->bytes_per_s : first;
 }
 

@@ -15,7 +15,7 @@
  *  A sample that was limited by something else than the path (app-limited) must not lower
  *  B. A sample counts if the window was full during its round or if it exceeds B, but not
  *  if one of the ranks was outside of the library for PAUSE_NS of the round
- *  (dispatch_ops.pause). Shorter pauses cannot shrink the window: two slices take 2.6 ms.
+ *  (sched_pause). Shorter pauses cannot shrink the window: two slices take 2.6 ms.
  *  A low B corrects itself: 1.25 B RTT are in flight in two rounds of eight, and 2.5 B
  *  RTT while B still grows by a quarter. (Not 1.25 all the time: where n ranks send to
  *  one, the RTT of each is the windows of the n - 1 others, and from the sixth sender on
@@ -28,10 +28,10 @@
 #ifndef TRYST_COMMSCHED_SCHED_PATH_H
 #define TRYST_COMMSCHED_SCHED_PATH_H
 
-#include "rendezvous/op/transfer.h"
+#include "transfer.h"
 
 /** The window before the first sample. */
-#define PATH_WINDOW_FIRST (4 * (uint64_t)DISPATCH_SLICE_FIRST)
+#define PATH_WINDOW_FIRST (4 * (uint64_t)SCHED_SLICE_FIRST)
 /** No window is larger unless the user has set it. */
 #define PATH_WINDOW_MAX (64ull << 20)
 

@@ -28,7 +28,7 @@
 /** The window of a rail without a known rate, and the most that RAIL_WINDOW_NS of a
  *  faster rail adds to a window. */
 #define RAIL_WINDOW_MAX (16ull << 20)
-/** The least window: two slices of DISPATCH_SLICE_PLANNED, one on the wire, one
+/** The least window: two slices of SCHED_SLICE_PLANNED, one on the wire, one
  *  acknowledged. */
 #define RAIL_WINDOW_MIN (256ull << 10)
 /** The age at which the next round trip replaces the least one. */

@@ -26,7 +26,7 @@ struct rail_window {
     uint64_t bytes; /* in flight on lanes that are not stalled */
     uint64_t window_bytes;
     struct rail_rate rate;
-    const struct dispatch_lane *overdraft; /* has a slice beyond the window; or NULL */
+    const struct sched_lane *overdraft; /* has a slice beyond the window; or NULL */
     struct urgent_queue lanes[URGENCY_CLASSES]; /* with a slice that may start */
     uint64_t deficit_bytes;                     /* of the background (deficit_update) */
 };
@@ -34,7 +34,7 @@ struct rail_window {
 struct sched {
     struct sched_params params;
     struct list busy; /* lanes with bytes in flight */
-    struct rail_window rails[DISPATCH_RAILS_MAX];
+    struct rail_window rails[SCHED_RAILS_MAX];
     uint32_t rails_count; /* one more than the highest rail of a lane */
     bool moved;           /* a queue or a window changed since the last run */
     bool blocked;         /* a slice did not fit a rail's window in the last run */
@@ -60,7 +60,7 @@ tryst_status sched_open(const struct sched_params *params, struct sched **sched_
         return TRYST_E_NOMEM;
     sched->params = *params;
     list_init(&sched->busy);
-    for (uint32_t i = 0; i < DISPATCH_RAILS_MAX; i++)
+    for (uint32_t i = 0; i < SCHED_RAILS_MAX; i++)
         rail_init(&sched->rails[i], params->rail_window_bytes);
     *sched_p = sched;
     return TRYST_OK;
@@ -78,7 +78,7 @@ uint64_t sched_rail_bytes(const struct sched *sched, uint32_t rail)
 
 /* ---- trace ------------------------------------------------------------------------- */
 
-static void lane_trace_name(const struct sched *sched, struct dispatch_lane *lane)
+static void lane_trace_name(const struct sched *sched, struct sched_lane *lane)
 {
     char text[48];
     if (!sched->params.trace)
@@ -87,7 +87,7 @@ static void lane_trace_name(const struct sched *sched, struct dispatch_lane *lan
     lane->trace_name = trace_text(sched->params.trace, text);
 }
 
-static void lane_trace(const struct sched *sched, const struct dispatch_lane *lane)
+static void lane_trace(const struct sched *sched, const struct sched_lane *lane)
 {
     static const struct trace_labels labels = {{"in flight", "window", "slice"}, 0};
     trace_counter(sched->params.trace, lane->trace_name, &labels, lane->in_flight_bytes,
@@ -97,7 +97,7 @@ static void lane_trace(const struct sched *sched, const struct dispatch_lane *la
 /* ---- stalled peers ----------------------------------------------------------------- */
 
 /* Return how old a timed slice may become before its lane counts as stalled. */
-static uint64_t stall_limit_ns(const struct dispatch_lane *lane)
+static uint64_t stall_limit_ns(const struct sched_lane *lane)
 {
     uint64_t srtts_ns = SCHED_STALL_SRTTS * lane->srtt_ns;
     if (srtts_ns > SCHED_STALL_MAX_NS)
@@ -108,15 +108,15 @@ static uint64_t stall_limit_ns(const struct dispatch_lane *lane)
 /* Return when the lane stalls. The age of the timed slice counts, since a peer may return
  * one slice now and then and hold all others; between two timed slices the last credit
  * counts. */
-static uint64_t stall_at_ns(const struct dispatch_lane *lane)
+static uint64_t stall_at_ns(const struct sched_lane *lane)
 {
     uint64_t since_ns = lane->path.round_ns ? lane->path.round_ns : lane->credited_ns;
     return since_ns + stall_limit_ns(lane);
 }
 
 /* Return the part of `bytes` in flight on the lane that counts at its rail. */
-static uint64_t lane_counts(const struct rail_window *rail,
-                            const struct dispatch_lane *lane, uint64_t bytes)
+static uint64_t lane_counts(const struct rail_window *rail, const struct sched_lane *lane,
+                            uint64_t bytes)
 {
     uint64_t half = rail->window_bytes / 2;
     if (lane->stalled)
@@ -124,7 +124,7 @@ static uint64_t lane_counts(const struct rail_window *rail,
     return lane->probation && bytes > half ? half : bytes;
 }
 
-static void lane_recount(struct sched *sched, struct dispatch_lane *lane)
+static void lane_recount(struct sched *sched, struct sched_lane *lane)
 {
     struct rail_window *rail = &sched->rails[lane->rail];
     uint64_t counted = lane_counts(rail, lane, lane->in_flight_bytes);
@@ -135,7 +135,7 @@ static void lane_recount(struct sched *sched, struct dispatch_lane *lane)
 
 /* Add a sample to the lane's srtt. The sample is capped, since a peer that was
  * stopped must not count as a slow one: the limit at most doubles. */
-static void srtt_update(struct dispatch_lane *lane, uint64_t sample_ns)
+static void srtt_update(struct sched_lane *lane, uint64_t sample_ns)
 {
     uint64_t most_ns = 2 * stall_limit_ns(lane);
     sample_ns = sample_ns < most_ns ? sample_ns : most_ns;
@@ -144,7 +144,7 @@ static void srtt_update(struct dispatch_lane *lane, uint64_t sample_ns)
 
 /* Note that the lane's timed slice took `spent_ns`. A stalled lane counts against its
  * rail again; other lanes get half of the window while it is on probation. */
-static void lane_round_over(struct sched *sched, struct dispatch_lane *lane,
+static void lane_round_over(struct sched *sched, struct sched_lane *lane,
                             uint64_t spent_ns)
 {
     if (!lane->path.sample_invalid)
@@ -154,13 +154,12 @@ static void lane_round_over(struct sched *sched, struct dispatch_lane *lane,
     lane_recount(sched, lane);
 }
 
-static void on_timer(void *arg, uint64_t now_ns)
+void sched_timer(struct sched *sched, uint64_t now_ns)
 {
-    struct sched *sched = arg;
     if (!sched->blocked)
         return;
     list_for_each_safe (&sched->busy, node, after) {
-        struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
+        struct sched_lane *lane = container_of(node, struct sched_lane, busy);
         struct rail_window *rail = &sched->rails[lane->rail];
         if (lane->stalled || now_ns < stall_at_ns(lane))
             continue;
@@ -173,14 +172,13 @@ static void on_timer(void *arg, uint64_t now_ns)
     }
 }
 
-static uint64_t on_next_ns(const void *arg)
+uint64_t sched_next_ns(const struct sched *sched)
 {
-    const struct sched *sched = arg;
     uint64_t next_ns = 0;
     if (!sched->blocked)
         return 0;
     list_for_each_safe (&sched->busy, node, after) {
-        const struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
+        const struct sched_lane *lane = container_of(node, struct sched_lane, busy);
         uint64_t at_ns = stall_at_ns(lane);
         if (!lane->stalled && (!next_ns || at_ns < next_ns))
             next_ns = at_ns;
@@ -190,14 +188,14 @@ static uint64_t on_next_ns(const void *arg)
 
 /* ---- queues ------------------------------------------------------------------------ */
 
-static struct transfer *ready_first(struct dispatch_lane *lane, enum urgency_class kind)
+static struct transfer *ready_first(struct sched_lane *lane, enum urgency_class kind)
 {
     struct urgent_node *node = urgent_first(&lane->ready[kind]);
     return node ? container_of(node, struct transfer, node) : NULL;
 }
 
 /* Remove the lane from its rail's queues. */
-static void lane_unqueue(struct dispatch_lane *lane)
+static void lane_unqueue(struct sched_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++)
         (void)urgent_remove(&lane->nodes[kind]);
@@ -205,7 +203,7 @@ static void lane_unqueue(struct dispatch_lane *lane)
 
 /* Queue the lane at its rail by its most urgent transfers. Called after each change
  * of lane->ready and when a lane that had left the queues may start again. */
-static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
+static void lane_queue(struct sched *sched, struct sched_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
         struct urgent_node *node = &lane->nodes[kind];
@@ -222,7 +220,7 @@ static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
 /* Put the transfer into its lane's queue while its next slice is posted and ready. */
 static void transfer_queue(struct sched *sched, struct transfer *transfer)
 {
-    struct dispatch_lane *lane = transfer->lane;
+    struct sched_lane *lane = transfer->lane;
     if (!transfer_may_start(transfer))
         (void)urgent_remove(&transfer->node);
     else if (!urgent_queued(&transfer->node))
@@ -240,19 +238,17 @@ static void transfer_unqueue(struct sched *sched, struct transfer *transfer)
 
 /* ---- events of rendezvous ---------------------------------------------------------- */
 
-static void on_lane_init(void *arg, struct dispatch_lane *lane)
+void sched_lane_init(struct sched *sched, struct sched_lane *lane)
 {
-    const struct sched *sched = arg;
     for (int kind = 0; kind < URGENCY_CLASSES; kind++)
         urgent_init(&lane->ready[kind]);
     lane_time_begin(lane, clock_now_ns(sched->params.clock));
 }
 
-static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
-                          uint64_t window_bytes, uint64_t rail_bytes_per_s)
+void sched_lane_ready(struct sched *sched, struct sched_lane *lane, uint32_t rail,
+                      uint64_t window_bytes, uint64_t rail_bytes_per_s)
 {
-    struct sched *sched = arg;
-    assert(rail < DISPATCH_RAILS_MAX && !lane->in_flight_bytes);
+    assert(rail < SCHED_RAILS_MAX && !lane->in_flight_bytes);
     lane_unqueue(lane);
     lane->rail = rail;
     sched->rails[rail].rate.bytes_per_s = rail_bytes_per_s;
@@ -264,19 +260,18 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
     lane_trace_name(sched, lane);
 }
 
-static void on_add(void *arg, struct transfer *transfer)
+void sched_add(struct sched *sched, struct transfer *transfer)
 {
-    transfer_queue(arg, transfer);
+    transfer_queue(sched, transfer);
 }
 
-static void on_posted(void *arg, struct transfer *transfer)
+void sched_posted(struct sched *sched, struct transfer *transfer)
 {
-    transfer_queue(arg, transfer);
+    transfer_queue(sched, transfer);
 }
 
-static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
+void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t rank)
 {
-    struct sched *sched = arg;
     if (rank >= transfer->urgency.rank)
         return;
     transfer_unqueue(sched, transfer);
@@ -284,7 +279,7 @@ static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
     transfer_queue(sched, transfer);
 }
 
-static void bytes_return(struct sched *sched, struct dispatch_lane *lane, uint64_t bytes)
+static void bytes_return(struct sched *sched, struct sched_lane *lane, uint64_t bytes)
 {
     struct rail_window *rail = &sched->rails[lane->rail];
     assert(lane->in_flight_bytes >= bytes);
@@ -308,10 +303,9 @@ static void rail_trip_update(struct rail_window *rail, uint64_t now_ns, uint64_t
     rail_follow(rail);
 }
 
-static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
+void sched_credit(struct sched *sched, struct transfer *transfer, uint64_t bytes)
 {
-    struct sched *sched = arg;
-    struct dispatch_lane *lane = transfer->lane;
+    struct sched_lane *lane = transfer->lane;
     lane->credited_ns = clock_now_ns(sched->params.clock);
     bytes_return(sched, lane, bytes);
     lane_time_follow(lane, lane->credited_ns);
@@ -325,10 +319,9 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
                          rtt_probe_bytes);
 }
 
-static void on_remove(void *arg, struct transfer *transfer)
+void sched_remove(struct sched *sched, struct transfer *transfer)
 {
-    struct sched *sched = arg;
-    struct dispatch_lane *lane = transfer->lane;
+    struct sched_lane *lane = transfer->lane;
     transfer_unqueue(sched, transfer); /* transfers behind it may fit */
     if (transfer->upto < transfer->next)
         path_forget(&lane->path); /* no DONE will end the round */
@@ -337,15 +330,14 @@ static void on_remove(void *arg, struct transfer *transfer)
     lane_time_remove(transfer, sched->params.clock);
 }
 
-static void on_pause(void *arg, struct dispatch_lane *lane)
+void sched_pause(struct sched *sched, struct sched_lane *lane)
 {
-    struct sched *sched = arg;
     if (lane) {
         path_sample_drop(&lane->path);
         return;
     }
     list_for_each_safe (&sched->busy, node, after)
-        path_sample_drop(&container_of(node, struct dispatch_lane, busy)->path);
+        path_sample_drop(&container_of(node, struct sched_lane, busy)->path);
 }
 
 /* ---- starting slices --------------------------------------------------------------- */
@@ -360,7 +352,7 @@ static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
 
 /* True if the lane's share of its rail has room: beside other lanes, a lane on probation
  * gets half of the window, or a single slice. */
-static bool share_has_room(const struct sched *sched, const struct dispatch_lane *lane,
+static bool share_has_room(const struct sched *sched, const struct sched_lane *lane,
                            uint64_t bytes)
 {
     const struct rail_window *rail = &sched->rails[lane->rail];
@@ -370,7 +362,7 @@ static bool share_has_room(const struct sched *sched, const struct dispatch_lane
 }
 
 static bool rail_window_has_room(const struct rail_window *rail,
-                                 const struct dispatch_lane *lane, uint64_t bytes)
+                                 const struct sched_lane *lane, uint64_t bytes)
 {
     uint64_t others = rail->bytes - lane->counted_bytes;
     uint64_t own = lane->stalled ? 0 : lane->in_flight_bytes;
@@ -379,7 +371,7 @@ static bool rail_window_has_room(const struct rail_window *rail,
 
 /* True if the rail has room. A lane with nothing in flight may overdraw the rail by
  * the rail's most urgent slice, one lane at a time. */
-static bool rail_has_room(const struct sched *sched, const struct dispatch_lane *lane,
+static bool rail_has_room(const struct sched *sched, const struct sched_lane *lane,
                           uint64_t bytes)
 {
     const struct rail_window *rail = &sched->rails[lane->rail];
@@ -391,7 +383,7 @@ static bool rail_has_room(const struct sched *sched, const struct dispatch_lane 
 static void bytes_start(struct sched *sched, const struct transfer *transfer,
                         uint64_t bytes)
 {
-    struct dispatch_lane *lane = transfer->lane;
+    struct sched_lane *lane = transfer->lane;
     struct rail_window *rail = &sched->rails[lane->rail];
     uint64_t now_ns = clock_now_ns(sched->params.clock);
     if (!rail_window_has_room(rail, lane, bytes))
@@ -416,9 +408,8 @@ static void bytes_start(struct sched *sched, const struct transfer *transfer,
 static struct transfer *rail_first(struct rail_window *rail, enum urgency_class kind)
 {
     struct urgent_node *node = urgent_first(&rail->lanes[kind]);
-    return node
-               ? ready_first(container_of(node - kind, struct dispatch_lane, nodes), kind)
-               : NULL;
+    return node ? ready_first(container_of(node - kind, struct sched_lane, nodes), kind)
+                : NULL;
 }
 
 /* Return the rail's next transfer, or NULL. Background comes next when training has
@@ -448,7 +439,7 @@ static void deficit_update(struct rail_window *rail, enum urgency_class kind,
 /* Start the transfer's next slice. */
 static enum start slice_start(struct sched *sched, struct transfer *transfer)
 {
-    struct dispatch_lane *lane = transfer->lane;
+    struct sched_lane *lane = transfer->lane;
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
     if (!path_has_room(&lane->path, lane->in_flight_bytes, bytes)) {
         path_limited(&lane->path);
@@ -470,7 +461,7 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
  * that all trees of a collective move. */
 static void flow_rotate(struct sched *sched, struct transfer *transfer)
 {
-    struct dispatch_lane *lane = transfer->lane;
+    struct sched_lane *lane = transfer->lane;
     urgent_rotate(&transfer->node);
     lane_queue(sched, lane);
     urgent_rotate(&lane->nodes[urgency_class(&transfer->urgency)]);
@@ -518,7 +509,7 @@ __attribute__((noinline)) static int rails_run(struct sched *sched)
         started += rail_run(sched, &sched->rails[i], &later);
     bool again = !list_empty(&later);
     while ((node = list_pop_front(&later)) != NULL)
-        lane_queue(sched, container_of(node, struct dispatch_lane, later));
+        lane_queue(sched, container_of(node, struct sched_lane, later));
     sched->moved = again;
     return started;
 }
@@ -545,16 +536,15 @@ static const struct transfer *transfer_before(struct sched *sched,
     return first != transfer ? first : NULL;
 }
 
-static uint64_t on_rail_window(const void *arg, uint32_t rail)
+uint64_t sched_rail_window(const struct sched *sched, uint32_t rail)
 {
-    return ((const struct sched *)arg)->rails[rail].window_bytes;
+    return sched->rails[rail].window_bytes;
 }
 
-static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
-                                     const struct transfer **before_p)
+enum transfer_hold sched_held_by(struct sched *sched, const struct transfer *transfer,
+                                 const struct transfer **before_p)
 {
-    struct sched *sched = arg;
-    const struct dispatch_lane *lane = transfer->lane;
+    const struct sched_lane *lane = transfer->lane;
     *before_p = NULL;
     if (transfer->next == transfer->slices)
         return HOLD_NONE;
@@ -572,22 +562,7 @@ static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
     return room ? HOLD_TRANSPORT : HOLD_RAIL;
 }
 
-static int on_run(void *arg)
+int sched_run(struct sched *sched)
 {
-    struct sched *sched = arg;
     return sched->moved ? rails_run(sched) : 0;
 }
-
-const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
-                                       .lane_ready = on_lane_ready,
-                                       .add = on_add,
-                                       .posted = on_posted,
-                                       .raise = on_raise,
-                                       .credit = on_credit,
-                                       .remove = on_remove,
-                                       .pause = on_pause,
-                                       .rail_window = on_rail_window,
-                                       .run = on_run,
-                                       .held_by = on_held_by,
-                                       .timer = on_timer,
-                                       .next_ns = on_next_ns};

@@ -34,7 +34,7 @@
 
 #include "core/log/trace.h"
 #include "core/os/clock.h"
-#include "rendezvous/op/transfer.h"
+#include "transfer.h"
 
 struct sched;
 
@@ -43,7 +43,8 @@ struct sched_params {
     struct trace *trace;        /**< counter of each lane's bytes in flight; NULL: off */
     uint64_t window_bytes;      /**< per peer; 0: follows its path (path.h) */
     uint64_t rail_window_bytes; /**< per rail; 0: follows its rate (rail.h) */
-    /** transfer_start, or a test's. */
+    /** Start slice transfer->next: TRYST_OK (the scheduler advances `next`), TRYST_AGAIN
+     *  (no room now), or TRYST_E_PEER (the transfer is about to be removed). */
     tryst_status (*start)(struct transfer *transfer);
 };
 
@@ -64,9 +65,44 @@ enum { BACKGROUND_SHARE = 16 };
 tryst_status sched_open(const struct sched_params *params, struct sched **sched_p);
 void sched_close(struct sched *sched);
 
-/** The table for rendezvous; its `arg` is the scheduler. */
-extern const struct dispatch_ops sched_ops;
+/* All calls from here on are in the progress domain. */
 
+void sched_lane_init(struct sched *sched, struct sched_lane *lane);
+/** Start the use of a lane: its endpoint is ready and nothing is in flight. The lane's
+ *  bytes take the window of `rail` (< SCHED_RAILS_MAX), which requires a window of at
+ *  least `window_bytes` to each peer and moves `rail_bytes_per_s` (0: unknown). */
+void sched_lane_ready(struct sched *sched, struct sched_lane *lane, uint32_t rail,
+                      uint64_t window_bytes, uint64_t rail_bytes_per_s);
+/** Add a transfer; its receiver has room for `posted` slices. */
+void sched_add(struct sched *sched, struct transfer *transfer);
+/** Note a change: transfer->posted or ->ready has grown, or transfer->posted has been set
+ *  to transfer->next. In the second case nothing further starts, and sched_remove
+ *  follows. */
+void sched_posted(struct sched *sched, struct transfer *transfer);
+/** Raise the transfer to `rank` of core/memory/urgency.h, for either end; a less urgent
+ *  rank changes nothing. */
+void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t rank);
+/** Release the window of `bytes` of the transfer, which have arrived. */
+void sched_credit(struct sched *sched, struct transfer *transfer, uint64_t bytes);
+/** Remove the transfer: nothing further starts. The window of its bytes in flight is
+ *  released here, since no DONE will come. */
+void sched_remove(struct sched *sched, struct transfer *transfer);
+/** Note that this rank (`lane` NULL) or the lane's peer was outside of the library for
+ *  PAUSE_NS or longer: samples from that time do not measure the path. */
+void sched_pause(struct sched *sched, struct sched_lane *lane);
+/** Return the bytes that may be in flight on the rail; a receiver posts as many on the
+ *  rail for several senders. */
+uint64_t sched_rail_window(const struct sched *sched, uint32_t rail);
+/** Start slices. Returns the number of slices started. */
+int sched_run(struct sched *sched);
+/** Return why the next slice does not start. HOLD_BEHIND: `*before_p` goes first; else
+ *  `*before_p` is NULL. */
+enum transfer_hold sched_held_by(struct sched *sched, const struct transfer *transfer,
+                                 const struct transfer **before_p);
+/** Note that time has passed: the next run may start more. */
+void sched_timer(struct sched *sched, uint64_t now_ns);
+/** Return the time by which sched_timer must be called (CLOCK_MONOTONIC ns); 0: none. */
+uint64_t sched_next_ns(const struct sched *sched);
 /** Return the bytes in flight that count against the rail's window. */
 uint64_t sched_rail_bytes(const struct sched *sched, uint32_t rail);
 

@@ -19,7 +19,7 @@ struct flow_shape;
 struct above {
     void *arg;
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
-     *  calls it between the rails and the dispatch. Work that a submission marks outside
+     *  calls it between the rails and the scheduler. Work that a submission marks outside
      *  of a pass waits for the next pass, which rdv->ran_inline requests. Returns the
      *  number of runs that advanced; above zero while work is left. */
     int (*run)(void *arg);

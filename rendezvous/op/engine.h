@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "commsched/sched/transfer.h"
 #include "core/config/config.h"
 #include "core/log/log.h"
 #include "core/log/trace.h"
@@ -23,7 +24,6 @@
 #include "rendezvous/match/scopes.h"
 #include "rendezvous/op/above.h"
 #include "rendezvous/op/op.h"
-#include "rendezvous/op/transfer.h"
 #include "transports/link/link_listen.h"
 #include "transports/module.h"
 #include "transports/reach.h"
@@ -65,7 +65,7 @@ struct gates {
 /** The most rails, the stage included. */
 enum { RAILS_MAX = MEMORY_RAILS_MAX + 1 };
 
-static_assert((int)RAILS_MAX <= (int)DISPATCH_RAILS_MAX, "a window each");
+static_assert((int)RAILS_MAX <= (int)SCHED_RAILS_MAX, "a window each");
 
 /** Unexpected DATA has a payload buffer of 64 << class bytes, in the smallest class that
  *  fits. */
@@ -103,8 +103,7 @@ struct rendezvous {
     const struct clock *clock;
     struct poller *poller;
     struct trace *trace;
-    const struct dispatch_ops *dispatch;
-    void *dispatch_arg;
+    struct sched *sched;
     struct above above; /**< the engine of collectives; all zero: none */
     const struct op_events *op_events;
     const struct peer_events *peer_events;

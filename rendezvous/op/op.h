@@ -80,7 +80,7 @@ enum op_state {
     OP_WANTED,   /**< receive: announced by a WANT that is not answered yet */
     OP_DEFERRED, /**< receive: the producer had no room; an OFFER will come */
     OP_INLINE,   /**< send: DATA queued or sent, not acknowledged */
-    OP_MATCHED,  /**< send: its slices are in the dispatch or in flight */
+    OP_MATCHED,  /**< send: its slices are scheduled or in flight */
     OP_ENDING,   /**< failed; the transport still uses the buffer */
     OP_TAKEN,    /**< receive: has its bytes or has failed; its DONE is queued */
     OP_VOID,     /**< reported as failed; its number is not consumed yet */

@@ -9,6 +9,7 @@
  * make passes; time in which either rank's fabric starts (STARTING) does not count.
  */
 #include "endpoint.h"
+#include "commsched/sched/sched.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -499,9 +500,8 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
         return;
     }
     peer->endpoint.state = PEER_EP_READY;
-    peer->rdv->dispatch->lane_ready(peer->rdv->dispatch_arg, &peer->lane,
-                                    rail_index(peer->rdv, ep->rail),
-                                    ep->rail->window_bytes, ep->rail->bytes_per_s);
+    sched_lane_ready(peer->rdv->sched, &peer->lane, rail_index(peer->rdv, ep->rail),
+                     ep->rail->window_bytes, ep->rail->bytes_per_s);
     mechanism_set(peer, text, strlen(text));
     LOG_INFO(peer->rdv->log, "reached rank %d on %s over %s: %s", peer->rank,
              roster_host_name(&peer->rdv->group->roster, peer->rank),

@@ -4,7 +4,7 @@
  *
  * Idea: a network that drops packets of the hosts' MTU without a report stops the
  * fabric's connections, but not the link with its small packets. Only the sender's kernel
- * has the proof (topology/net/tcp_path.h), so the sender reports the loss over the
+ * has the proof (core/net/tcp_path.h), so the sender reports the loss over the
  * link.
  *
  * Invariants: the descriptors of the process are searched only while nothing reaches the
@@ -18,11 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/net/tcp_path.h"
 #include "core/text/text.h"
 #include "link.h"
 #include "messages.h"
 #include "rendezvous/op/engine.h"
-#include "topology/net/tcp_path.h"
 
 /* Time without progress until a search, and between searches: three repetitions of a lost
  * packet take 1.4 s and a probe of the tail. */
@@ -44,7 +44,7 @@ static bool is_waiting(const struct peer *peer)
  * dead path for bulk may go on to carry frames. */
 static uint64_t mark_of(const struct peer *peer)
 {
-    const struct dispatch_lane *lane = &peer->lane;
+    const struct sched_lane *lane = &peer->lane;
     return lane->in_flight_bytes ? lane->started_bytes - lane->in_flight_bytes
                                  : peer->liveness.peer_read;
 }

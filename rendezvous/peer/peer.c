@@ -6,6 +6,7 @@
  * reported `closed`; from then on it has no endpoint.
  */
 #include "peer.h"
+#include "commsched/sched/sched.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     peer->liveness.pidfd.fd = -1;
     list_init(&peer->endpoint.held);
     peer->lane.rank = rank;
-    rdv->dispatch->lane_init(rdv->dispatch_arg, &peer->lane);
+    sched_lane_init(rdv->sched, &peer->lane);
     stage_lane_init(&peer->stage);
     if (random_secret(&peer->link.nonce, sizeof peer->link.nonce) != TRYST_OK)
         return TRYST_E_SYSTEM;

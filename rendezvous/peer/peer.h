@@ -28,12 +28,12 @@
 #ifndef TRYST_RENDEZVOUS_PEER_PEER_H
 #define TRYST_RENDEZVOUS_PEER_PEER_H
 
+#include "commsched/sched/transfer.h"
 #include "core/memory/list.h"
 #include "core/os/poller.h"
 #include "rendezvous/match/names.h"
 #include "rendezvous/numbers/stream.h"
 #include "rendezvous/op/op.h"
-#include "rendezvous/op/transfer.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/messages.h"
 #include "transports/link/link.h"
@@ -315,7 +315,7 @@ struct peer {
     struct peer_in in;
     struct peer_liveness liveness;
     struct peer_loss loss;
-    struct dispatch_lane lane;
+    struct sched_lane lane;
     /** Copies of device memory for this peer, also those of small tensors. */
     struct stage_lane stage;
     struct peer_clock clock;

@@ -10,6 +10,7 @@
  * the operation is reported, and the report calls `ended`.
  */
 #include "flow.h"
+#include "commsched/sched/sched.h"
 
 #include <string.h>
 
@@ -173,7 +174,7 @@ void flow_ready(struct flow *flow, uint32_t ready)
     } else if (op->state == OP_MATCHED) {
         struct rendezvous *rdv = op->rdv;
         flow_matched(op);
-        rdv->dispatch->posted(rdv->dispatch_arg, &op->want->transfer);
+        sched_posted(rdv->sched, &op->want->transfer);
     }
 }
 

@@ -4,7 +4,7 @@
  *
  * Idea: a send leaves in one of three ways. Small and with credit: as DATA, ahead of any
  * WANT. Small and wanted: as DATA that answers the WANT. Large and wanted: as a transfer
- * that the dispatch starts slice by slice. Every failure of a send travels as DATA with a
+ * that the scheduler starts slice by slice. Every failure of a send travels as DATA with a
  * status and no bytes, so the operation itself carries the answer and no queue can fill.
  *
  * Invariant: every WANT that is read here is answered exactly once: by DATA, by its bulk,
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "closed.h"
+#include "commsched/sched/sched.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "eager.h"
@@ -374,7 +375,7 @@ static bool want_slices_are_huge(const struct rendezvous *rdv,
     uint64_t set = rdv->set.slice_bytes;
     uint8_t other = RECORD_VOID | RECORD_ALLOC | RECORD_SHAPE;
     return !(rec->header.flags & other) && rec->bytes > rdv->set.eager_max_bytes &&
-           rec->slice_bytes > (set ? set : DISPATCH_SLICE_MAX);
+           rec->slice_bytes > (set ? set : SCHED_SLICE_MAX);
 }
 
 /* Match, park or defer a WANT of a live scope. */
@@ -515,9 +516,9 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
         want->flags |= (uint8_t)RECORD_RAISED;
     want->flags = (uint8_t)((want->flags | RECORD_PRIORITY) & ~RECORD_BACKGROUND);
     if (want->send && want->send->state == OP_MATCHED)
-        peer->rdv->dispatch->raise(peer->rdv->dispatch_arg, &want->transfer,
-                                   urgency_rank(URGENCY_TRAINING, want->priority) &
-                                       peer->rdv->set.urgency_mask);
+        sched_raise(peer->rdv->sched, &want->transfer,
+                    urgency_rank(URGENCY_TRAINING, want->priority) &
+                        peer->rdv->set.urgency_mask);
 }
 
 /* ---- acknowledgements -------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * The protocol's share of an operation's and of a peer's life; see protocol.h.
  */
 #include "protocol.h"
+#include "commsched/sched/sched.h"
 
 #include <assert.h>
 
@@ -66,7 +67,7 @@ static void op_raise(tryst_op *op, uint64_t rank)
         if (queued[i])
             urgent_push(nodes[i]->queue, nodes[i], &op->urgency);
     if (op->want && op->state == OP_MATCHED)
-        op->rdv->dispatch->raise(op->rdv->dispatch_arg, &op->want->transfer, rank);
+        sched_raise(op->rdv->sched, &op->want->transfer, rank);
     if (op->kind == OP_RECV && op->state == OP_WANTED && !(op->records & QUEUED_WANT))
         records_queue(op, QUEUED_RAISE);
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "closed.h"
+#include "commsched/sched/sched.h"
 #include "consumer.h"
 #include "eager.h"
 #include "flow_op.h"
@@ -189,7 +190,7 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .key_hash = op->key->hash,
         .bytes = op->bytes,
         /* Without a run the slice size has no effect, but must be valid. */
-        .slice_bytes = op->run ? op->run->slice_bytes : DISPATCH_SLICE_FIRST,
+        .slice_bytes = op->run ? op->run->slice_bytes : SCHED_SLICE_FIRST,
         .posted = op->run ? op->done_posted : 0,
         .priority = op->priority,
         .dtype = (uint8_t)op->tensor.dtype,
@@ -564,7 +565,7 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     peer->out.frames_acked += acked;
     peer->out.wants_acked += taken;
     if (__builtin_expect(header->flags & FRAME_PAUSED, 0))
-        peer->rdv->dispatch->pause(peer->rdv->dispatch_arg, &peer->lane);
+        sched_pause(peer->rdv->sched, &peer->lane);
     if ((acked && peer_has_records(peer)) ||
         (taken && !urgent_empty(&peer->out.wants_waiting)))
         peer_flush_later(peer);

@@ -9,6 +9,7 @@
  * slots_ahead and slots_ready count the slices posted for it.
  */
 #include "recv_run.h"
+#include "commsched/sched/sched.h"
 
 #include <assert.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static bool share_has_room(const struct peer *peer, const struct recv_run *run)
 {
     const struct rendezvous *rdv = peer->rdv;
     uint32_t rail = peer->lane.rail;
-    return post_share_has_room(rdv->dispatch->rail_window(rdv->dispatch_arg, rail),
+    return post_share_has_room(sched_rail_window(rdv->sched, rail),
                                rdv->rails[rail].senders, peer->in.slots_ready,
                                peer->in.ready_bytes, run->slice_bytes);
 }
@@ -188,8 +189,8 @@ static uint64_t slice_bytes_requested(const struct peer *peer)
     unsigned code = peer->in.header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
     uint64_t bytes = (uint64_t)FRAME_SLICE_UNIT << code;
     if (!code)
-        return DISPATCH_SLICE_FIRST;
-    return bytes < DISPATCH_SLICE_MAX ? bytes : DISPATCH_SLICE_MAX;
+        return SCHED_SLICE_FIRST;
+    return bytes < SCHED_SLICE_MAX ? bytes : SCHED_SLICE_MAX;
 }
 
 /* Return the slice size: of a flow the plan's; else TRYST_SLICE_BYTES, else the sender's
@@ -208,7 +209,7 @@ static uint32_t slice_bytes_for(const tryst_op *op)
 static uint64_t run_depth(const tryst_op *op, uint64_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;
-    uint64_t whole = set->slice_bytes ? set->slice_bytes : DISPATCH_SLICE_MAX;
+    uint64_t whole = set->slice_bytes ? set->slice_bytes : SCHED_SLICE_MAX;
     uint64_t depth = set->posted_slices * (whole > slice_bytes ? whole / slice_bytes : 1);
     uint32_t most = op->peer->endpoint.ep->rail->posted_max;
     return depth < most ? depth : most;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A want between its match and its end; see send_run.h. */
 #include "send_run.h"
+#include "commsched/sched/sched.h"
 
 #include <string.h>
 
@@ -70,14 +71,14 @@ void send_run_begin(struct want *want, tryst_op *op)
         op->want_id = want->id;
         records_queue(op, QUEUED_OFFER);
     }
-    op->rdv->dispatch->add(op->rdv->dispatch_arg, &want->transfer);
+    sched_add(op->rdv->sched, &want->transfer);
 }
 
 void send_run_forget(struct want *want)
 {
     struct rendezvous *rdv = want->peer->rdv;
     rdv->moving -= want->transfer.next - want->transfer.upto;
-    rdv->dispatch->remove(rdv->dispatch_arg, &want->transfer);
+    sched_remove(rdv->sched, &want->transfer);
     want->transfer.upto = want->transfer.next;
 }
 
@@ -111,7 +112,7 @@ static void matched_stop(tryst_op *op, struct cause cause, const char *text)
 {
     op_cause_set(op, cause, text);
     op->want->transfer.posted = op->want->transfer.next;
-    op->rdv->dispatch->posted(op->rdv->dispatch_arg, &op->want->transfer);
+    sched_posted(op->rdv->sched, &op->want->transfer);
     op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_ENDING);
     op->want->unanswered = true;
@@ -206,8 +207,7 @@ enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_
     *before_p = NULL;
     if (op->kind != OP_SEND || op->state != OP_MATCHED)
         return HOLD_NONE;
-    enum transfer_hold hold =
-        op->rdv->dispatch->held_by(op->rdv->dispatch_arg, &op->want->transfer, &before);
+    enum transfer_hold hold = sched_held_by(op->rdv->sched, &op->want->transfer, &before);
     if (before)
         *before_p = container_of(before, const struct want, transfer)->send;
     return hold;
@@ -293,16 +293,15 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
     /* The consumer has all slices, but could not put all of them in place. */
     if (done->upto == transfer->slices && done->header.status != TRYST_OK)
         done_failure_set(want->send, done);
-    const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);
         peer->rdv->moving--;
-        dispatch->credit(peer->rdv->dispatch_arg, transfer, bytes);
+        sched_credit(peer->rdv->sched, transfer, bytes);
     }
     slice_size_send(peer);
     if (done->posted > transfer->posted) {
         transfer->posted = done->posted;
-        dispatch->posted(peer->rdv->dispatch_arg, transfer);
+        sched_posted(peer->rdv->sched, transfer);
     }
     send_maybe_finish(want);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file send_run.h
- *  The slices of one send after its WANT has come: the dispatch starts them one by one
- *  (transfer_start, transfer.h), the transport sends them, the consumer acknowledges
+ *  The slices of one send after its WANT has come: the scheduler starts them one by one
+ *  (transfer_start), the transport sends them, the consumer acknowledges
  *  them.
  *
  *  Invariant: the send ends when its last slice has left the transport, and not before
@@ -18,7 +18,9 @@
 /** The size of the record of one slice in flight, for its pool. */
 extern const size_t send_slice_bytes;
 
-/** Match the send with its WANT and add the transfer to the dispatch. */
+/** Start slice transfer->next (sched_params.start). */
+tryst_status transfer_start(struct transfer *transfer);
+/** Match the send with its WANT and add the transfer to the scheduler. */
 void send_run_begin(struct want *want, tryst_op *op);
 /** Handle a DONE, for the want that it names. */
 void send_run_done(struct peer *peer, const struct record_answer *done);
@@ -29,8 +31,8 @@ void send_run_fail(tryst_op *op, struct cause cause, const char *text);
  *  operation that is not a send with its WANT. HOLD_BEHIND: `*before_p` goes first; else
  *  it is NULL. */
 enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_p);
-/** Remove the transfer from the dispatch, and release the window of its started slices; a
- *  second call does nothing. */
+/** Remove the transfer from the scheduler, and release the window of its started slices;
+ *  a second call does nothing. */
 void send_run_forget(struct want *want);
 /** True if this slice, which has started, is still to be sent: its send is not
  *  failing. */

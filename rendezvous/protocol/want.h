@@ -6,8 +6,8 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_WANT_H
 #define TRYST_RENDEZVOUS_PROTOCOL_WANT_H
 
+#include "commsched/sched/transfer.h"
 #include "rendezvous/match/table.h"
-#include "rendezvous/op/transfer.h"
 #include "rendezvous/protocol/outcome/cause.h"
 #include "rendezvous/protocol/wire/wire.h"
 

@@ -12,7 +12,7 @@ said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 
 # recvmsg is left out: link.c moves descriptors that it receives; netlink passes none.
-allowed='core/os/fd.h pipeline/base/file.h transports/link/link.c:recvmsg topology/net/netlink.c:recvmsg'
+allowed='core/os/fd.h pipeline/base/file.h transports/link/link.c:recvmsg core/net/netlink.c:recvmsg'
 
 # shellcheck disable=SC2086 # a list of folders
 find $folders -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cc' | sort |

@@ -11,7 +11,7 @@
 set -eu
 cd "${1:-$SOURCE}"
 page=docs/design.md
-folders='include core topology transports rendezvous commsched pipeline tools bindings tests cmake'
+folders='include core topology transports commsched rendezvous collectives context pipeline tools bindings tests cmake'
 fail=0
 say() { echo "docs: $1" >&2; fail=1; }
 named() { grep -oE '`'"$1"'`' "$page" | tr -d '`' | sort -u; }
@@ -42,7 +42,7 @@ while IFS= read -r line; do
 done <"$dir/cited"
 
 # The picture of a slice that climbs and descends names the file of each step.
-room=commsched/coll
+room=collectives
 grep -oE '[a-z_/]+\.[ch]\>' "$room/README.md" | sort -u >"$dir/names"
 [ "$(wc -l <"$dir/names")" -ge 10 ] || say "$room/README.md names hardly a file"
 while read -r name; do

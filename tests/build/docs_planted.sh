@@ -6,12 +6,12 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 for name in "$SOURCE"/*; do
     case ${name##*/} in
-    docs | build | tools | commsched) ;;
+    docs | build | tools | collectives) ;;
     *) ln -s "$name" "$dir/" ;;
     esac
 done
-cp -R "$SOURCE/commsched" "$dir/"
-echo 'A step of a slice (gone_step.c).' >>"$dir/commsched/coll/README.md"
+cp -R "$SOURCE/collectives" "$dir/"
+echo 'A step of a slice (gone_step.c).' >>"$dir/collectives/README.md"
 mkdir "$dir/docs" "$dir/tools"
 cp "$SOURCE/docs/design.md" "$SOURCE/docs/settings.md" "$dir/docs/"
 echo '/* docs/design.md, "A section of no page" */' >"$dir/tools/cites.c"

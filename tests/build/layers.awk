@@ -11,8 +11,7 @@
 
 BEGIN {
     may["core"] = ""
-    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/source"] = may["core/log"] = may["core/config"] = may["core/reduce"] = "core"
-    may["topology/net"] = "core"
+    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/source"] = may["core/log"] = may["core/config"] = may["core/net"] = may["core/reduce"] = "core"
     may["topology/base"] = "core"
     may["topology/machine"] = "core topology/base"
     may["topology/formats"] = "core topology/base topology/machine"
@@ -27,23 +26,23 @@ BEGIN {
     transports = "transports/link transports/memory transports"
     below = "rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live"
     rendezvous = below " rendezvous/op rendezvous/peer rendezvous/protocol rendezvous"
-    may["transports/link"] = "core topology/net"
+    may["transports/link"] = "core"
     may["transports/memory"] = "core"
-    may["transports"] = "core topology/net " transports
-    may["rendezvous/bootstrap"] = "core topology/net " transports
+    may["transports"] = "core " transports
+    may["rendezvous/bootstrap"] = "core " transports
     may["rendezvous/numbers"] = "core"
     may["rendezvous/live"] = "core transports/memory rendezvous/match"
     may["rendezvous/match"] = "core " transports " rendezvous/bootstrap"
-    may["rendezvous/op"] = "core topology/net " transports " " below
-    may["rendezvous/peer"] = "core topology/net " transports " " below " rendezvous/op"
-    may["rendezvous/protocol"] = "core topology/net " transports " " below " rendezvous/op rendezvous/peer"
-    may["rendezvous"] = "core topology/net " transports " " rendezvous
-    may["commsched/sched"] = "core rendezvous/op"
+    may["rendezvous/op"] = "core commsched/sched " transports " " below
+    may["rendezvous/peer"] = "core commsched/sched " transports " " below " rendezvous/op"
+    may["rendezvous/protocol"] = "core commsched/sched " transports " " below " rendezvous/op rendezvous/peer"
+    may["rendezvous"] = "core commsched/sched " transports " " rendezvous
+    may["commsched/sched"] = "core"
     may["commsched/profile"] = "core topology/base"
-    may["commsched/coll"] = "core commsched/profile rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
-    may["commsched/progress"] = "core topology/place " rendezvous " commsched/profile"
-    may["commsched/context"] = "core topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/profile commsched/coll commsched/progress"
-    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw topology"
+    may["collectives"] = "core commsched/sched commsched/profile rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
+    may["rendezvous/progress"] = "core commsched/sched topology/place " rendezvous " commsched/profile"
+    may["context"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/profile collectives rendezvous/progress"
+    topology = "topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw topology"
     may["pipeline/base"] = ""
     may["pipeline/program"] = "pipeline/base"
     may["pipeline/schedules"] = "pipeline/base"
@@ -71,18 +70,18 @@ BEGIN {
     may["tests/perf"] = "tests core"
     may["tests/topology"] = "tests core " topology
     may["tests/transports"] = "tests tests/transports/memory core " topology " " transports
-    may["tests/transports/link"] = "tests core topology/net transports/link"
+    may["tests/transports/link"] = "tests core transports/link"
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
-    may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
-    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile commsched/coll commsched/progress commsched/context"
-    may["tests/api/hostile"] = "tests core " topology " " transports " " rendezvous
-    may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/coll commsched/context"
+    may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " commsched/sched " rendezvous
+    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives rendezvous/progress context"
+    may["tests/api/hostile"] = "tests core " topology " " transports " commsched/sched " rendezvous
+    may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched collectives context"
     may["tests/pipeline"] = "tests " pipeline
     may["tests/support/fake_stage"] = "tests " pipeline
     may["tests/support/fake_cudart"] = "tests " pipeline
     may["tests/gpu"] = "tests tests/pipeline " pipeline
-    may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/profile"
+    may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/profile"
     may["tests/tools"] = "tests tools/launch tools/order tools/perf"
 
     # Backends do not include each other; pair/ and fabric/ are no backends, but parts

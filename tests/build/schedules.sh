@@ -11,7 +11,7 @@ pattern=$(echo "$names" | paste -sd '|')
 long=$(wc -l pipeline/schedules/*.c | awk '$2 != "total" && $2 !~ /(options|schedules)\.c$/ && $1 > 150 { print $2 }')
 [ -z "$long" ] || { echo "schedules: longer than 150 lines: $long"; exit 1; }
 # shellcheck disable=SC2016 # awk's own
-found=$(find pipeline tools include commsched core rendezvous transports topology -name '*.[ch]' \
+found=$(find pipeline tools include commsched collectives context core rendezvous transports topology -name '*.[ch]' \
     ! -path 'pipeline/schedules/*' -print0 | xargs -0 awk -v pattern="\"($pattern)[\":]" '
     FNR == 1 { inside = 0 }
     {

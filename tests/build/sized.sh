@@ -42,7 +42,7 @@ done
 comparison='struct_size *([!=]=|[<>])|([!=<>]=|[^-]>|<) *[a-z_.>-]*struct_size'
 cd "$SOURCE"
 compared=$(grep -rnE "$comparison" --include='*.c' --include='*.h' core topology transports rendezvous \
-    commsched pipeline tools include |
+    commsched collectives context pipeline tools include |
     grep -vE '^(include/tryst/sized\.h|transports/module_load\.c|pipeline/device/device_module\.c):') || true
 [ -z "$compared" ] || {
     echo "sized: only tryst/sized.h compares a struct_size:"

@@ -6,9 +6,9 @@
 #ifndef TRYST_TESTS_COMMSCHED_COLL_DRAW_H
 #define TRYST_TESTS_COMMSCHED_COLL_DRAW_H
 
-#include "commsched/coll/coll.h"
-#include "commsched/coll/tree/edges.h"
-#include "commsched/coll/tree/map.h"
+#include "collectives/coll.h"
+#include "collectives/tree/edges.h"
+#include "collectives/tree/map.h"
 #include "core/reduce/reduce.h"
 
 enum { RANKS_MAX = 8, TREES_MAX = RANKS_MAX, CLASSES = 2 };

@@ -10,7 +10,7 @@ struct sched_bench t;
  * window and, on probation, half of the rail's. */
 bool may_start(const struct transfer *transfer)
 {
-    const struct dispatch_lane *lane = transfer->lane;
+    const struct sched_lane *lane = transfer->lane;
     if (!lane || !transfer_may_start(transfer) || t.refused[lane - t.lanes])
         return false;
     uint64_t bytes =
@@ -23,7 +23,7 @@ bool may_start(const struct transfer *transfer)
 
 /* True if the lane is kept: its first transfer of either class has a slice that does not
  * fit. The lane then waits, also for a slice of the background whose turn it is. */
-static bool lane_is_kept(struct dispatch_lane *lane)
+static bool lane_is_kept(struct sched_lane *lane)
 {
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
         struct urgent_node *node = urgent_first(&lane->ready[kind]);
@@ -89,9 +89,9 @@ void begin(uint64_t window, uint64_t rail_window)
     clock_fake_init(&t.clock, NS_PER_S);
     assert_int_equal(sched_open(&params, &t.sched), TRYST_OK);
     for (uint32_t i = 0; i < LANES; i++)
-        sched_ops.lane_init(t.sched, &t.lanes[i]);
+        sched_lane_init(t.sched, &t.lanes[i]);
     for (uint32_t i = 0; i < LANES; i++)
-        sched_ops.lane_ready(t.sched, &t.lanes[i], i % RAILS, 0, 0);
+        sched_lane_ready(t.sched, &t.lanes[i], i % RAILS, 0, 0);
 }
 
 void end(void)
@@ -114,7 +114,7 @@ void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
                           .slices = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
                           .ready = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
                           .posted = posted};
-    sched_ops.add(t.sched, &t.transfers[which]);
+    sched_add(t.sched, &t.transfers[which]);
 }
 
 /* Add a transfer whose urgency is its order of submission. */
@@ -127,14 +127,14 @@ void run_once(void)
 {
     memset(t.refused, 0, sizeof t.refused);
     memset(t.started, 0, sizeof t.started);
-    sched_ops.run(t.sched);
+    sched_run(t.sched);
 }
 
 void run(const char *wanted)
 {
     memset(t.refused, 0, sizeof t.refused);
     memset(t.started, 0, sizeof t.started);
-    int count = sched_ops.run(t.sched);
+    int count = sched_run(t.sched);
     assert_string_equal(t.started, wanted);
     assert_int_equal(count, strlen(wanted));
 }
@@ -144,26 +144,25 @@ void credit(int which, int slices)
 {
     struct transfer *transfer = &t.transfers[which];
     while (slices-- > 0)
-        sched_ops.credit(t.sched, transfer,
-                         transfer_slice_bytes(transfer, transfer->upto++));
+        sched_credit(t.sched, transfer, transfer_slice_bytes(transfer, transfer->upto++));
 }
 
 /* Advance the clock and run the scheduler's timer. */
 void advance(uint64_t ns)
 {
     clock_fake_advance(&t.clock, ns);
-    sched_ops.timer(t.sched, t.clock.now_ns);
+    sched_timer(t.sched, t.clock.now_ns);
 }
 
 void post(int which, uint32_t posted)
 {
     t.transfers[which].posted = posted;
-    sched_ops.posted(t.sched, &t.transfers[which]);
+    sched_posted(t.sched, &t.transfers[which]);
 }
 
 void expect_held(int which, enum transfer_hold wanted, int before)
 {
     const struct transfer *other;
-    assert_int_equal(sched_ops.held_by(t.sched, &t.transfers[which], &other), wanted);
+    assert_int_equal(sched_held_by(t.sched, &t.transfers[which], &other), wanted);
     assert_ptr_equal(other, before < 0 ? NULL : &t.transfers[before]);
 }

@@ -15,7 +15,7 @@ enum { LANES = 5, RAILS = 2, TRANSFERS = 12, SLICE_MAX = 60 };
 struct sched_bench {
     struct clock_fake clock;
     struct sched *sched;
-    struct dispatch_lane lanes[LANES];
+    struct sched_lane lanes[LANES];
     struct transfer transfers[TRANSFERS];
     char started[256]; /**< letters of the transfers that started slices, in order */
     int again;         /**< number of starts that will return AGAIN */

@@ -2,7 +2,7 @@
 /* Contracted plans: random plans of a group for random members. */
 #include <string.h>
 
-#include "commsched/coll/tree/contract.h"
+#include "collectives/tree/contract.h"
 #include "core/memory/alloc.h"
 #include "support/unit.h"
 

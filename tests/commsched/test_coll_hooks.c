@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hooks of flows on plain structs: the marks that they set, and their use of
  * scratch. */
-#include "commsched/coll/hooks.h"
+#include "collectives/hooks.h"
 
-#include "commsched/coll/run.h"
-#include "commsched/coll/work.h"
+#include "collectives/run.h"
+#include "collectives/work.h"
 #include "support/unit.h"
 
 enum { CHILDREN = 3, SLICES = 2, SLICE_BYTES = 8 << 10 };

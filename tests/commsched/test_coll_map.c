@@ -2,9 +2,9 @@
 /* Ranges, slices, neighbours in trees with any root, and scratch. */
 #include <string.h>
 
-#include "commsched/coll/tree/edges.h"
-#include "commsched/coll/tree/map.h"
-#include "commsched/coll/tree/scratch.h"
+#include "collectives/tree/edges.h"
+#include "collectives/tree/map.h"
+#include "collectives/tree/scratch.h"
 #include "core/memory/alloc.h"
 #include "support/unit.h"
 

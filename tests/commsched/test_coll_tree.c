@@ -5,7 +5,7 @@
  * broken, some seed must fail. */
 #include <string.h>
 
-#include "commsched/coll/tree/lead.h"
+#include "collectives/tree/lead.h"
 #include "core/os/random.h"
 #include "support/unit.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commsched/context/group_plan.h"
+#include "context/group_plan.h"
 #include "core/config/config.h"
 #include "core/log/log.h"
 #include "core/os/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When an idle driver goes to sleep, on the test's own clock. */
-#include "commsched/progress/idle.h"
+#include "rendezvous/progress/idle.h"
 #include "support/unit.h"
 
 enum { SPIN = 50000, STEP = 1000, SLEEPS = 4 };

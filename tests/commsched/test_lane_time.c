@@ -11,7 +11,7 @@
 static void ready(int which, uint32_t slices)
 {
     t.transfers[which].ready = slices;
-    sched_ops.posted(t.sched, &t.transfers[which]);
+    sched_posted(t.sched, &t.transfers[which]);
 }
 
 static void advance_ms(uint64_t ms)
@@ -93,7 +93,7 @@ static void test_held(void **state)
     advance_ms(4);
     expect_ms(0, 1 + 4, 0, 0, 2);
     for (int i = 0; i < 3; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -108,12 +108,12 @@ static void test_order(void **state)
     }
     post(5, 1);
     advance_ms(1); /* held */
-    sched_ops.remove(t.sched, &t.transfers[5]);
+    sched_remove(t.sched, &t.transfers[5]);
     advance_ms(2); /* ungranted */
-    sched_ops.remove(t.sched, &t.transfers[4]);
+    sched_remove(t.sched, &t.transfers[4]);
     for (int i = 0; i < 4; i++) {
         advance_ms(4); /* unready, as long as there is one */
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     }
     advance_ms(32);
     expect_ms(32, 1, 2, 16, 0);
@@ -152,15 +152,15 @@ static void removed(size_t row, bool other)
     enum lane_state after = other ? LANE_UNGRANTED : LANE_IDLE;
     assert_int_equal(before_ns, 0);
     assert_int_equal(time_ns(0, before), NS_PER_MS);
-    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_remove(t.sched, &t.transfers[0]);
     t.transfers[0].upto = t.transfers[0].next; /* as rendezvous does */
-    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_remove(t.sched, &t.transfers[0]);
     advance_ms(2);
     assert_int_equal(time_ns(0, after), (before == after ? 3 : 2) * NS_PER_MS);
     if (before != after)
         assert_int_equal(time_ns(0, before), NS_PER_MS);
     if (other)
-        sched_ops.remove(t.sched, &t.transfers[1]);
+        sched_remove(t.sched, &t.transfers[1]);
     for (int wait = WAIT_NONE + 1; wait < TRANSFER_WAITS; wait++)
         assert_int_equal(t.lanes[0].time.waits[wait], 0);
     end();
@@ -199,14 +199,14 @@ static void test_reads(void **state)
     ready(1, 0);
     post(1, 1);
     ready(1, 5);
-    sched_ops.raise(t.sched, &t.transfers[1], 0);
-    sched_ops.remove(t.sched, &t.transfers[1]);
+    sched_raise(t.sched, &t.transfers[1], 0);
+    sched_remove(t.sched, &t.transfers[1]);
     assert_int_equal(reads, 0);
     credit(0, 1);
     assert_int_equal(reads, 1);
     run("a");
     assert_int_equal(reads, 2);
-    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_remove(t.sched, &t.transfers[0]);
     end();
 }
 
@@ -224,7 +224,7 @@ static enum lane_state model_state(int lane)
             continue;
         if (transfer->upto < transfer->next)
             return LANE_MOVING;
-        switch (sched_ops.held_by(t.sched, transfer, &before)) {
+        switch (sched_held_by(t.sched, transfer, &before)) {
         case HOLD_NONE: break;
         case HOLD_UNREADY: has[WAIT_DATA] = true; break;
         case HOLD_UNPOSTED: has[WAIT_GRANT] = true; break;
@@ -270,7 +270,7 @@ static void random_change(struct random *random, int which)
         break;
     default:
         if (random_range(random, 4) == 0) {
-            sched_ops.remove(t.sched, transfer);
+            sched_remove(t.sched, transfer);
             transfer->lane = NULL;
         }
     }
@@ -302,7 +302,7 @@ static void test_random(void **state)
             assert_true(sums_ns[lane][s] > 0);
     for (int i = 0; i < TRANSFERS; i++)
         if (t.transfers[i].lane)
-            sched_ops.remove(t.sched, &t.transfers[i]);
+            sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 

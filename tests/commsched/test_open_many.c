@@ -21,7 +21,7 @@
 #include "support/child.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
-/* bytes that a rank announces of its plan (commsched/context/group_plan.c) */
+/* bytes that a rank announces of its plan (context/group_plan.c) */
 enum { PLAN_BYTES = 16 };
 /* The bound holds because the common data of a host's ranks is stored once, and a peer
  * gets its memory with its first operation. */

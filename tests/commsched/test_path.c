@@ -144,7 +144,7 @@ static void test_slices(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         begin(table[i].bytes_per_s, 50e3, 0);
-        assert_int_equal(l.path.slice_bytes, DISPATCH_SLICE_FIRST);
+        assert_int_equal(l.path.slice_bytes, SCHED_SLICE_FIRST);
         stream(NS_PER_S / 2);
         assert_int_equal(l.path.slice_bytes, table[i].slice_bytes);
     }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "commsched/context/roster_graph.h"
+#include "context/roster_graph.h"
 #include "core/os/clock.h"
 #include "sites.h"
 #include "topology/routes/overlay.h"

@@ -10,7 +10,7 @@
 static void ready(int which, uint32_t slices)
 {
     t.transfers[which].ready = slices;
-    sched_ops.posted(t.sched, &t.transfers[which]);
+    sched_posted(t.sched, &t.transfers[which]);
 }
 
 /* ---- decisions in one table -------------------------------------------------------- */
@@ -126,7 +126,7 @@ static void decide(const struct row *row, const uint32_t unready[4])
     if (strcmp(t.started, row->started) != 0)
         fail_msg("%s: started \"%s\", not \"%s\"", row->name, t.started, row->started);
     for (int j = 0; j < 4 && row->transfers[j].bytes; j++)
-        sched_ops.remove(t.sched, &t.transfers[j]);
+        sched_remove(t.sched, &t.transfers[j]);
     end();
 }
 
@@ -236,10 +236,10 @@ static void test_remove(void **state)
     add(2, 1, 10, 10, 1);
     run("aac"); /* one rail after the other */
     credit(0, 1);
-    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_remove(t.sched, &t.transfers[0]);
     assert_int_equal(t.lanes[0].in_flight_bytes, 0);
     run("b");
-    sched_ops.remove(t.sched, &t.transfers[1]); /* all of its slices are in flight */
+    sched_remove(t.sched, &t.transfers[1]); /* all of its slices are in flight */
     credit(2, 1);
     end();
 }
@@ -272,11 +272,11 @@ static void test_remove_is_no_sample(void **state)
         add_urgent(1, 0, 90, 10, 9, urgent(-1, 2));
         drain(9);
         assert_int_equal(t.transfers[1].next, 9);
-        sched_ops.remove(t.sched, &t.transfers[1]);
+        sched_remove(t.sched, &t.transfers[1]);
         drain(1);
     }
     assert_in_range(t.lanes[0].path.bytes_per_s, before / 2, before + before / 10);
-    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_remove(t.sched, &t.transfers[0]);
     end();
 }
 
@@ -288,7 +288,7 @@ static void test_remove_head(void **state)
     add(1, 0, 20, 20, 1);
     add(2, 0, 4, 4, 1);
     run("a");
-    sched_ops.remove(t.sched, &t.transfers[1]);
+    sched_remove(t.sched, &t.transfers[1]);
     run("c");
     credit(0, 1);
     credit(2, 1);
@@ -312,7 +312,7 @@ static void test_preempts(void **state)
     run("bb");
     credit(1, 2);
     run("aa");
-    sched_ops.remove(t.sched, &t.transfers[0]);
+    sched_remove(t.sched, &t.transfers[0]);
     end();
 }
 
@@ -345,12 +345,12 @@ static void test_raise(void **state)
     add_urgent(1, 0, 10, 10, 1, urgent(3, 2));
     add_urgent(2, 0, 10, 10, 1, background(0, 3));
     run("a");
-    sched_ops.raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, -5));
-    sched_ops.raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, 9));
+    sched_raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, -5));
+    sched_raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, 9));
     credit(0, 1);
     run("b");
     credit(1, 1);
-    sched_ops.raise(t.sched, &t.transfers[2], urgency_rank(URGENCY_TRAINING, -5));
+    sched_raise(t.sched, &t.transfers[2], urgency_rank(URGENCY_TRAINING, -5));
     run("c");
     credit(2, 1);
     run("a");
@@ -388,8 +388,8 @@ static void test_share(void **state)
         uint64_t all = t.bytes_of[URGENCY_TRAINING] + t.bytes_of[URGENCY_BACKGROUND];
         assert_in_range(t.bytes_of[URGENCY_BACKGROUND] * BACKGROUND_SHARE * 100 / all, 90,
                         110);
-        sched_ops.remove(t.sched, &t.transfers[0]);
-        sched_ops.remove(t.sched, &t.transfers[1]);
+        sched_remove(t.sched, &t.transfers[0]);
+        sched_remove(t.sched, &t.transfers[1]);
         end();
     }
 }
@@ -402,8 +402,8 @@ static void test_share_first(void **state)
     add_urgent(0, 0, 1000, 10, 100, urgent(0, 1));
     add_urgent(1, 0, 1000, 10, 100, background(0, 2));
     run("aaaaaaaaaaaaaaabaaaaaaaaaaaaaaab");
-    sched_ops.remove(t.sched, &t.transfers[0]);
-    sched_ops.remove(t.sched, &t.transfers[1]);
+    sched_remove(t.sched, &t.transfers[0]);
+    sched_remove(t.sched, &t.transfers[1]);
     end();
 }
 
@@ -427,17 +427,17 @@ static void test_held(void **state)
     run("d");
     expect_held(3, HOLD_RAIL, -1);
     expect_held(4, HOLD_BEHIND, 3);
-    sched_ops.remove(t.sched, &t.transfers[1]);
+    sched_remove(t.sched, &t.transfers[1]);
     t.again = 9;
     run("");
     expect_held(0, HOLD_TRANSPORT, -1);
     t.again = 0;
     add_urgent(5, 0, 10, 10, 1, urgent(-9, 6));
-    sched_ops.run(t.sched);
+    sched_run(t.sched);
     expect_held(5, HOLD_NONE, -1);
     for (int i = 0; i < 6; i++)
         if (i != 1)
-            sched_ops.remove(t.sched, &t.transfers[i]);
+            sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -460,7 +460,7 @@ static void test_overdraw(void **state)
     credit(1, 1);
     run("c");
     for (int i = 0; i < 3; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -482,7 +482,7 @@ static void test_overdraw_stalled(void **state)
     assert_true(t.lanes[2].stalled && !t.lanes[0].stalled);
     run("ac");
     for (int i = 0; i < 3; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -496,10 +496,10 @@ static void test_away(void **state)
     add(1, 2, 50, 10, 5);
     run("aabb");
     /* no transfer waits for these lanes */
-    assert_int_equal(sched_ops.next_ns(t.sched), 0);
+    assert_int_equal(sched_next_ns(t.sched), 0);
     add(2, 4, 100, 10, 10);
     run("c");
-    uint64_t at_ns = sched_ops.next_ns(t.sched);
+    uint64_t at_ns = sched_next_ns(t.sched);
     assert_int_equal(at_ns, t.clock.now_ns + SCHED_STALL_NS);
     advance(SCHED_STALL_NS - 1);
     credit(2, 1);
@@ -514,7 +514,7 @@ static void test_away(void **state)
     credit(2, 2);
     run("acc");
     for (int i = 0; i < 3; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -526,16 +526,16 @@ static void test_slow(void **state)
     begin(20, 20);
     add(0, 0, 1000, 10, 100);
     for (int i = 0; i < 8; i++) {
-        sched_ops.run(t.sched);
+        sched_run(t.sched);
         advance(srtt_ns / 2);
         credit(0, 1);
     }
-    sched_ops.run(t.sched);
+    sched_run(t.sched);
     uint64_t limit_ns = SCHED_STALL_SRTTS * t.lanes[0].srtt_ns;
     assert_in_range(limit_ns, 2 * srtt_ns, 4 * srtt_ns);
     add(1, 2, 1000, 10, 100);
     add(2, 4, 1000, 10, 100);
-    sched_ops.run(t.sched);
+    sched_run(t.sched);
     assert_int_not_equal(t.lanes[0].path.round_ns, 0);
     uint64_t age_ns = t.clock.now_ns - t.lanes[0].path.round_ns;
     advance(limit_ns - age_ns - 1);
@@ -546,7 +546,7 @@ static void test_slow(void **state)
     credit(0, 2);
     assert_true(SCHED_STALL_SRTTS * t.lanes[0].srtt_ns <= 2 * limit_ns);
     for (int i = 0; i < 3; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -564,7 +564,7 @@ static uint64_t honest_slices(uint64_t slice_bytes, bool stalls)
                    urgent(0, 1));
     add_urgent(1, 2, 10 * (uint64_t)MS * 4, 10, MS * 4, urgent(0, 2));
     for (int ms = 0; ms < MS; ms++) {
-        sched_ops.run(t.sched);
+        sched_run(t.sched);
         advance(NS_PER_MS);
         uint64_t late_ns = SCHED_STALL_SRTTS * t.lanes[0].srtt_ns;
         late_ns = late_ns > SCHED_STALL_NS ? late_ns : SCHED_STALL_NS;
@@ -578,7 +578,7 @@ static uint64_t honest_slices(uint64_t slice_bytes, bool stalls)
         credit(1, (int)honest);
     }
     for (int i = slice_bytes == 0; i < 2; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
     return slices;
 }
@@ -602,19 +602,19 @@ static void test_late(void **state)
     begin(20, 20);
     add(0, 0, 1000, 10, 100);
     for (int i = 0; i < 20; i++) {
-        sched_ops.run(t.sched);
-        sched_ops.pause(t.sched, &t.lanes[0]);
+        sched_run(t.sched);
+        sched_pause(t.sched, &t.lanes[0]);
         advance(NS_PER_S);
         credit(0, (int)(t.transfers[0].next - t.transfers[0].upto));
     }
     assert_int_equal(t.lanes[0].srtt_ns, 0);
     for (int i = 0; i < 20; i++) {
-        sched_ops.run(t.sched);
+        sched_run(t.sched);
         advance(10 * NS_PER_S);
         credit(0, (int)(t.transfers[0].next - t.transfers[0].upto));
     }
     assert_true(t.lanes[0].srtt_ns >= SCHED_STALL_MAX_NS / SCHED_STALL_SRTTS);
-    sched_ops.run(t.sched);
+    sched_run(t.sched);
     add(1, 2, 30, 10, 3);
     add(2, 4, 30, 10, 3);
     run("b");
@@ -623,7 +623,7 @@ static void test_late(void **state)
     advance(1);
     assert_true(t.lanes[0].stalled);
     for (int i = 0; i < 3; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -650,7 +650,7 @@ static void test_probation(void **state)
     }
     run("aaa");
     for (int i = 0; i < 2; i++)
-        sched_ops.remove(t.sched, &t.transfers[i]);
+        sched_remove(t.sched, &t.transfers[i]);
     end();
 }
 
@@ -705,8 +705,8 @@ static void random_step(struct random *random)
             ready(which, transfer->ready + 1);
         break;
     case 6:
-        sched_ops.raise(t.sched, transfer,
-                        urgency_rank(URGENCY_TRAINING, (int32_t)random_range(random, 3)));
+        sched_raise(t.sched, transfer,
+                    urgency_rank(URGENCY_TRAINING, (int32_t)random_range(random, 3)));
         break;
     case 0:
     case 1:
@@ -723,7 +723,7 @@ static void random_step(struct random *random)
         break;
     case 4:
         if (random_range(random, 8) == 0) {
-            sched_ops.remove(t.sched, transfer);
+            sched_remove(t.sched, transfer);
             transfer->lane = NULL;
         }
         break;

@@ -18,8 +18,8 @@
 #include <tryst/tryst.h>
 #include <unistd.h>
 
-#include "commsched/progress/ctx.h"
 #include "core/os/clock.h"
+#include "rendezvous/progress/ctx.h"
 
 /* Longer than any pause of a busy machine. */
 enum { LONG_S = 20, ROUNDS = 20 };

@@ -7,9 +7,9 @@
 #include <arpa/inet.h>
 
 #include "core/config/config.h"
-#include "topology/net/netif.h"
-#include "topology/net/netif_choose.h"
-#include "topology/net/port_range.h"
+#include "core/net/netif.h"
+#include "core/net/netif_choose.h"
+#include "core/net/port_range.h"
 #include "transports/fault_script.h"
 #include "transports/transport.h"
 

@@ -84,8 +84,8 @@ static void make_tiny_slices(struct frame *frame)
 static void make_large_slices(struct frame *frame)
 {
     struct record_want *want = first_want(frame);
-    want->bytes = 4 * DISPATCH_SLICE_MAX;
-    want->slice_bytes = DISPATCH_SLICE_MAX;
+    want->bytes = 4 * SCHED_SLICE_MAX;
+    want->slice_bytes = SCHED_SLICE_MAX;
 }
 
 static void make_larger_slices(struct frame *frame)

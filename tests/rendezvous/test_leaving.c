@@ -70,7 +70,7 @@ static void test_answers_come(void **state)
     world_join(&world, 0, 1);
     for (int i = 0; i < 2; i++)
         steps[i] = world_step(&world, i, 1);
-    world.sides[1].hold_dispatch = true;
+    world.sides[1].hold_sched = true;
     tryst_op *recvs[3],
         *send = world_send(&world, 1, steps[1], world_key(&world, 1, 0, "met"), out,
                            sizeof out, NULL);
@@ -88,7 +88,7 @@ static void test_answers_come(void **state)
         expect_peer_error(recvs[i], "has left the group", 0);
     world_done(send, TRYST_E_CONTEXT);
     rendezvous_group_leave_send(world.sides[1].rdv);
-    world.sides[1].hold_dispatch = false;
+    world.sides[1].hold_sched = false;
     world_advance(&world, NS_PER_S);
     expect_peer_error(world_recv(&world, 0, steps[0], world_key(&world, 1, 0, "last"), in,
                                  sizeof in, NULL),

@@ -32,7 +32,7 @@ enum hold {
     HOLD_TO_PRODUCER = 1,
     HOLD_TO_CONSUMER = 2,
     HOLD_BULK = 4,
-    HOLD_DISPATCH = 8,
+    HOLD_SCHED = 8,
     HOLD_LINKS = 16,
     HOLDS = 32
 };
@@ -73,7 +73,7 @@ static void hold(unsigned holds)
     world.sides[PRODUCER].hold_frames = holds & HOLD_TO_PRODUCER;
     world.sides[CONSUMER].hold_frames = holds & HOLD_TO_CONSUMER;
     world.sides[CONSUMER].hold_bulk = holds & HOLD_BULK;
-    world.sides[PRODUCER].hold_dispatch = holds & HOLD_DISPATCH;
+    world.sides[PRODUCER].hold_sched = holds & HOLD_SCHED;
     world.hold_links = holds & HOLD_LINKS;
 }
 
@@ -361,7 +361,7 @@ static bool life_draw(struct life *life, unsigned draw)
         return false; /* not alone, or an operation would never end */
     if (life->passes && (life->settled || life->order < SEND_RECV))
         return false; /* the passes would change nothing */
-    return (bulk ? !life->credit : !(life->holds & (HOLD_BULK | HOLD_DISPATCH))) &&
+    return (bulk ? !life->credit : !(life->holds & (HOLD_BULK | HOLD_SCHED))) &&
            (aborts || !(life->holds & HOLD_LINKS));
 }
 

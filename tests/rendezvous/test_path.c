@@ -74,7 +74,7 @@ static void test_wish(void **state)
                  {512 << 10, 512 << 10}};
     (void)state;
     begin(NULL);
-    assert_int_equal(cut_of("first"), DISPATCH_SLICE_FIRST);
+    assert_int_equal(cut_of("first"), SCHED_SLICE_FIRST);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         char edge[8];
         snprintf(edge, sizeof edge, "a%zu", i);

@@ -212,13 +212,13 @@ static void test_busy_engine(void **state)
     begin_with_timer(true);
     tryst_op *send = stay_behind();
     int passes = 0;
-    world.sides[1].busy_dispatch = true;
+    world.sides[1].busy_sched = true;
     while (tryst_op_test(send) == TRYST_IN_PROGRESS && passes++ < MANY) {
         assert_true(pass(1) > 0);
         pass(0);
     }
     assert_true(passes < MANY);
-    world.sides[1].busy_dispatch = false;
+    world.sides[1].busy_sched = false;
     world_done(send, TRYST_OK);
     end();
 }

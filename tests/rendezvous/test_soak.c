@@ -271,8 +271,8 @@ static bool visits_are_finished(void)
 
 static void knobs_randomize(struct side *side)
 {
-    bool *const knobs[] = {&side->hold_frames,  &side->hold_bulk,     &side->hold_sent,
-                           &side->hold_cancels, &side->hold_dispatch, &side->still};
+    bool *const knobs[] = {&side->hold_frames,  &side->hold_bulk,  &side->hold_sent,
+                           &side->hold_cancels, &side->hold_sched, &side->still};
     for (size_t i = 0; i < COUNT_OF(knobs); i++)
         *knobs[i] = one_in(4);
     side->frames_max = (uint32_t)random_range(&rng, 3);
@@ -284,7 +284,7 @@ static void knobs_randomize(struct side *side)
 static void knobs_release(struct side *side)
 {
     side->hold_frames = side->hold_bulk = side->hold_sent = side->hold_cancels = false;
-    side->hold_dispatch = side->still = false;
+    side->hold_sched = side->still = false;
     side->frames_max = side->recv_again = side->send_again = 0;
     side->unready = side->refuses = 0;
     side->hold_close = false;

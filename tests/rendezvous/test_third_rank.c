@@ -210,7 +210,7 @@ static void test_deferred_of_others(void **state)
 static void test_send_of_others(void **state)
 {
     begin(NULL);
-    world.sides[0].hold_dispatch = true;
+    world.sides[0].hold_sched = true;
     key_set(0, 1);
     tryst_op *recv = world_recv(&world, 1, steps[1], key, in, LARGE, NULL);
     tryst_op *sends[2];
@@ -227,7 +227,7 @@ static void test_send_of_others(void **state)
     assert_int_equal(meddle(), 0);
     assert_int_equal(sends[0]->state, OP_MATCHED);
     assert_int_equal(sends[1]->state, OP_POSTED);
-    world.sides[0].hold_dispatch = false;
+    world.sides[0].hold_sched = false;
     tryst_op *second = world_recv(&world, 1, steps[1], key, in, LARGE, NULL);
     world_settle(&world);
     for (int i = 0; i < 2; i++)
@@ -290,13 +290,13 @@ static void test_blame(void **state)
     answer(RECORD_DONE, RECORD_SEND, 0, TRYST_E_DEADLINE);
     blamed(op, TRYST_E_DEADLINE);
 
-    world.sides[0].hold_dispatch = true;
+    world.sides[0].hold_sched = true;
     op = blame_send(LARGE);
     hash = key_set(0, 2);
     frame_add_want(&frame, key, 77, 1, 1, LARGE, 0)->key_hash = hash;
     answer(RECORD_CANCEL, 0, 77, TRYST_E_DEADLINE);
     blamed(op, TRYST_E_DEADLINE);
-    world.sides[0].hold_dispatch = false;
+    world.sides[0].hold_sched = false;
 
     op = blame_send(LARGE);
     hash = key_set(0, 2);

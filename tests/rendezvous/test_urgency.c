@@ -193,7 +193,7 @@ static void raise_run(const struct raised *row, bool sends, enum moment moment)
     tryst_step *steps[2];
     tryst_op *ends[2] = {NULL, NULL}; /* the receive, the send */
     begin(steps, small_slices);
-    world.sides[0].hold_dispatch = true;
+    world.sides[0].hold_sched = true;
     ends[sends] = end_open(steps, sends, row->flags, row->priority);
     for (int i = 0; i < 3; i++) {
         if (i == (moment == MATCHED ? 0 : 2))
@@ -208,7 +208,7 @@ static void raise_run(const struct raised *row, bool sends, enum moment moment)
     const struct transfer *transfer = &ends[1]->want->transfer;
     assert_int_equal(urgency_class(&transfer->urgency), URGENCY_TRAINING);
     assert_int_equal(urgency_priority(&transfer->urgency), row->moves);
-    world.sides[0].hold_dispatch = false;
+    world.sides[0].hold_sched = false;
     world_settle(&world);
     world_done(ends[1], TRYST_OK);
     world_done(ends[0], TRYST_OK);
@@ -275,7 +275,7 @@ static void test_both_ends(void **state)
                                        .flags = table[i].recv_flags,
                                        .priority = table[i].recv};
         begin(steps, small_slices);
-        world.sides[0].hold_dispatch = true;
+        world.sides[0].hold_sched = true;
         tryst_op *recv =
             world_recv(&world, 1, steps[1], key_of(0), in, LARGE, &recv_params);
         tryst_op *send =
@@ -284,7 +284,7 @@ static void test_both_ends(void **state)
         assert_int_equal(urgency_class(&send->want->transfer.urgency), table[i].kind);
         assert_int_equal(urgency_priority(&send->want->transfer.urgency),
                          table[i].priority);
-        world.sides[0].hold_dispatch = false;
+        world.sides[0].hold_sched = false;
         world_settle(&world);
         world_done(send, TRYST_OK);
         world_done(recv, TRYST_OK);

@@ -1,140 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, running and closing a world; its dispatch. */
+/* Opening, running and closing a world. */
 #include "world.h"
 
 #include "support/roster.h"
 
 struct world *world_current;
-
-/* ---- dispatch: first come, first served; every byte of window is accounted for ----- */
-
-static void on_lane_init(void *arg, struct dispatch_lane *lane)
-{
-}
-
-static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
-                          uint64_t window_bytes, uint64_t rail_bytes_per_s)
-{
-    lane->rail = rail;
-}
-
-static void on_add(void *arg, struct transfer *transfer)
-{
-    struct side *side = arg;
-    transfer->node.urgency = &transfer->urgency;
-    list_push_back(&side->transfers, &transfer->node.node);
-}
-
-/* As in the scheduler, a transfer that lacks posted or ready slices starts none until
- * this call. Its node, which this dispatch does not sort, has no urgency meanwhile. */
-static void on_posted(void *arg, struct transfer *transfer)
-{
-    transfer->node.urgency = &transfer->urgency;
-}
-
-static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
-{
-    if (rank < transfer->urgency.rank)
-        transfer->urgency.rank = rank;
-}
-
-static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
-{
-    struct side *side = arg;
-    assert_true(side->in_flight_bytes >= bytes);
-    side->in_flight_bytes -= bytes;
-    transfer->lane->in_flight_bytes -= bytes;
-}
-
-static void on_remove(void *arg, struct transfer *transfer)
-{
-    list_remove(&transfer->node.node);
-    for (uint32_t i = transfer->upto; i < transfer->next; i++)
-        on_credit(arg, transfer, transfer_slice_bytes(transfer, i));
-}
-
-static bool transfer_step(struct side *side, struct transfer *transfer)
-{
-    uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
-    bool room = !side->in_flight_bytes || !side->window_bytes ||
-                side->in_flight_bytes + bytes <= side->window_bytes;
-    if (!transfer_may_start(transfer))
-        transfer->node.urgency = NULL;
-    if (!transfer->node.urgency || !room || transfer_start(transfer) != TRYST_OK)
-        return false;
-    side->in_flight_bytes += bytes;
-    transfer->lane->in_flight_bytes += bytes;
-    if (side->in_flight_bytes > side->in_flight_high_bytes)
-        side->in_flight_high_bytes = side->in_flight_bytes;
-    if (++transfer->next < transfer->slices)
-        return true;
-    list_remove(&transfer->node.node);
-    return false;
-}
-
-static int on_run(void *arg)
-{
-    struct side *side = arg;
-    int count = 0;
-    if (side->hold_dispatch)
-        return 0;
-    list_for_each_safe (&side->transfers, node, after) {
-        struct transfer *transfer = container_of(node, struct transfer, node.node);
-        bool more = true;
-        while (more) {
-            uint32_t before = transfer->next;
-            more = transfer_step(side, transfer);
-            count += transfer->next != before;
-        }
-    }
-    return count + side->busy_dispatch;
-}
-
-static void on_pause(void *arg, struct dispatch_lane *lane)
-{
-    struct side *side = arg;
-    side->pauses_here += lane == NULL;
-    side->pauses_there += lane != NULL;
-}
-
-static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
-                                     const struct transfer **before_p)
-{
-    *before_p = NULL;
-    return transfer->next == transfer->ready && transfer->next < transfer->slices
-               ? HOLD_UNREADY
-               : HOLD_NONE;
-}
-
-static uint64_t on_rail_window(const void *arg, uint32_t rail)
-{
-    const struct side *side = arg;
-    uint64_t bytes = config_bytes(side->rdv->config, CONFIG_RAIL_WINDOW_BYTES);
-    return bytes ? bytes : UINT64_MAX;
-}
-
-static void on_timer(void *arg, uint64_t now_ns)
-{
-}
-
-static uint64_t on_next_ns(const void *arg)
-{
-    return 0;
-}
-
-static const struct dispatch_ops world_dispatch = {.lane_init = on_lane_init,
-                                                   .lane_ready = on_lane_ready,
-                                                   .add = on_add,
-                                                   .posted = on_posted,
-                                                   .raise = on_raise,
-                                                   .credit = on_credit,
-                                                   .remove = on_remove,
-                                                   .pause = on_pause,
-                                                   .rail_window = on_rail_window,
-                                                   .run = on_run,
-                                                   .held_by = on_held_by,
-                                                   .timer = on_timer,
-                                                   .next_ns = on_next_ns};
 
 /* ---- open -------------------------------------------------------------------------- */
 
@@ -185,12 +55,10 @@ static tryst_status side_open(struct world *world, int rank,
                                        .log = &side->log,
                                        .clock = &world->clock.clock,
                                        .poller = &side->poller,
-                                       .dispatch = &world_dispatch,
-                                       .dispatch_arg = side,
+                                       .sched = (struct sched *)(void *)side,
                                        .rail_open = side_rail_open};
     if (world->parts) {
-        params.dispatch = world->parts->dispatch;
-        params.dispatch_arg = world->parts->dispatch_arg(side);
+        params.sched = world->parts->sched(side);
         if (status == TRYST_OK && world->parts->above)
             params.above = world->parts->above(side);
     }
@@ -392,7 +260,7 @@ void world_inject(struct world *world, int rank, int from, const void *frame,
 static void knobs_release(struct side *side)
 {
     side->still = side->hold_frames = side->hold_bulk = side->hold_sent = false;
-    side->hold_cancels = side->hold_close = side->hold_dispatch = false;
+    side->hold_cancels = side->hold_close = side->hold_sched = false;
     side->hold_accepts = side->silent = side->away = false;
     side->frames_max = 0;
     side->recv_again = side->send_again = 0;

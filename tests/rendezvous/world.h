@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small world for tests of the engine: up to 64 `struct rendezvous` in one thread, over
- * links, rails and a dispatch that are made here, under a clock that stands still.
+ * links, rails and a scheduler that are made here, under a clock that stands still.
  *
  * Idea: nothing moves unless world_pass is called, and every queue can be held, so each
  * crossing of records and bulk is a test of a few lines. The links replace those of
  * transports/link/link.c: world_link.c defines all of link.h, so the linker never needs
- * link.c.
+ * link.c. world_sched.c replaces the scheduler in the same way.
  *
  * tests/sim/ is the same world with other parts (struct world_parts): a network that
  * takes time, and the scheduler of commsched. */
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/net/tcp_path.h"
 #include "core/os/random.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/group_info.h"
@@ -35,7 +36,6 @@
 #include "rendezvous/submission.h"
 #include "support/fake_clock.h"
 #include "support/unit.h"
-#include "topology/net/tcp_path.h"
 
 enum { WORLD_RANKS_MAX = 64 };
 
@@ -45,8 +45,8 @@ struct world_ep;
 
 /** What a simulator puts in the place of the world's own parts. */
 struct world_parts {
-    const struct dispatch_ops *dispatch;
-    void *(*dispatch_arg)(struct side *side);
+    /** Return the side's scheduler. */
+    struct sched *(*sched)(struct side *side);
     /** Return the layer above, once the side has its settings. NULL: no such layer. */
     struct above (*above)(struct side *side);
     /** Called when `from` has sent a frame. The frame is in flight until world_arrive
@@ -96,7 +96,7 @@ struct side {
     struct list eps;
     struct world_ep *ep_of[WORLD_RANKS_MAX]; /**< the oldest endpoint towards each rank */
     bool has_events;       /**< something arrived for this side: a pass may have work */
-    struct list transfers; /**< transfers that the dispatch may start */
+    struct list transfers; /**< transfers that the scheduler may start */
     uint64_t in_flight_bytes, in_flight_high_bytes;
     /* Knobs: */
     bool still;          /**< makes no pass, but its links deliver messages */
@@ -109,11 +109,11 @@ struct side {
     /** The side's endpoints are broken: beginning a frame fails, without an event
      *  before. */
     bool frames_fail;
-    bool sends_fail;    /**< sending a slice fails */
-    bool recvs_fail;    /**< receiving a slice fails */
-    bool hold_close;    /**< the side's endpoints do not finish closing */
-    bool hold_dispatch; /**< the side's transfers do not start */
-    bool busy_dispatch; /**< each pass reports an event of the dispatch */
+    bool sends_fail; /**< sending a slice fails */
+    bool recvs_fail; /**< receiving a slice fails */
+    bool hold_close; /**< the side's endpoints do not finish closing */
+    bool hold_sched; /**< the side's transfers do not start */
+    bool busy_sched; /**< each pass reports an event of the scheduler */
     /** The side does not accept links: they are connected, but never read. */
     bool hold_accepts;
     bool silent;   /**< the side's kernel answers no new connection */
@@ -134,7 +134,7 @@ struct side {
     uint32_t posted_high, posted_now;
     const struct tryst_mem *posted_mem; /**< registration of the last posted slice */
     uint32_t unexpected;
-    /** Pauses reported to the dispatch: its own, a peer's. */
+    /** Pauses reported to the scheduler: its own, a peer's. */
     uint32_t pauses_here, pauses_there;
     size_t frame_bytes; /**< size of the newest frame from this side */
     char log_text[8192];

@@ -36,7 +36,7 @@ static void queues_check(const struct peer *peer)
 /* Check what only operations and records between the two ranks occupy. */
 static void peer_check(const struct peer *peer)
 {
-    const struct dispatch_lane *lane = &peer->lane;
+    const struct sched_lane *lane = &peer->lane;
     ZERO(peer->in.slots_ahead);
     ZERO(peer->in.slots_ready);
     ZERO(peer->in.ready_bytes);

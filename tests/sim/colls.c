@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of a simulation; see sim.h.
  *
- * Idea: the engine of commsched/coll runs as in a context, over the plan's trees. Its
+ * Idea: the engine of collectives runs as in a context, over the plan's trees. Its
  * sums are computed, in memory that all tensors share: one mebibyte, mapped again and
  * again. Sums take no virtual time. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "commsched/coll/coll.h"
+#include "collectives/coll.h"
 #include "sim.h"
 
 enum { COLL_PAGE_BYTES = 1 << 20 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of a graph, made as rank 0 of a group does (commsched/context/group_plan.c),
+/* The plan of a graph, made as rank 0 of a group does (context/group_plan.c),
  * for ranks whose sums take no time. */
 #ifndef TRYST_TESTS_SIM_PLANNED_H
 #define TRYST_TESTS_SIM_PLANNED_H

@@ -85,48 +85,54 @@ static void urgency_spoil(enum sim_fault fault, struct urgency *urgency)
     }
 }
 
-static void on_lane_init(void *arg, struct dispatch_lane *lane)
+/* Rendezvous calls these in the place of the scheduler's functions (-Wl,--wrap). */
+#define WRAPPED(result, name, ...)           \
+    result __real_sched_##name(__VA_ARGS__); \
+    result __wrap_sched_##name(__VA_ARGS__); \
+    result __wrap_sched_##name(__VA_ARGS__)
+
+static struct sim_rank *rank_of(const struct sched_lane *lane)
 {
-    struct sim_rank *rank = arg;
-    sched_ops.lane_init(rank->sched, lane);
+    const struct peer *peer = container_of(lane, struct peer, lane);
+    return &sim_of(world_current)->ranks[peer->rdv->group->roster.rank];
 }
 
-static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
-                          uint64_t window_bytes, uint64_t rail_bytes_per_s)
+WRAPPED(void, lane_ready, struct sched *sched, struct sched_lane *lane, uint32_t rail,
+        uint64_t window_bytes, uint64_t rail_bytes_per_s)
 {
-    struct sim_rank *rank = arg;
+    struct sim_rank *rank = rank_of(lane);
     sim_note(rank->sim, (struct sim_entry){.event = SIM_LANE,
                                            .which = -1,
                                            .rank = rank->rank,
                                            .peer = lane->rank,
                                            .a = rail});
-    sched_ops.lane_ready(rank->sched, lane, rail, window_bytes, rail_bytes_per_s);
+    __real_sched_lane_ready(sched, lane, rail, window_bytes, rail_bytes_per_s);
 }
 
-static void on_add(void *arg, struct transfer *transfer)
+WRAPPED(void, add, struct sched *sched, struct transfer *transfer)
 {
-    struct sim_rank *rank = arg;
+    struct sim_rank *rank = rank_of(transfer->lane);
     enum sim_fault fault = rank->sim->params.fault;
     note_transfer(rank, SIM_ADD, transfer, transfer->bytes,
                   (uint64_t)transfer->slice_bytes << 32 | transfer->posted);
     if (fault == SIM_LOST_TRANSFER && which_of(transfer) % 8 == 3)
         return;
     urgency_spoil(fault, &transfer->urgency);
-    sched_ops.add(rank->sched, transfer);
+    __real_sched_add(sched, transfer);
 }
 
-static void on_posted(void *arg, struct transfer *transfer)
+WRAPPED(void, posted, struct sched *sched, struct transfer *transfer)
 {
-    struct sim_rank *rank = arg;
+    struct sim_rank *rank = rank_of(transfer->lane);
     note_transfer(rank, SIM_POSTED, transfer, transfer->posted, 0);
     if (rank->sim->params.fault == SIM_LOST_TRANSFER && which_of(transfer) % 8 == 3)
         return;
-    sched_ops.posted(rank->sched, transfer);
+    __real_sched_posted(sched, transfer);
 }
 
-static void on_raise(void *arg, struct transfer *transfer, uint64_t urgency)
+WRAPPED(void, raise, struct sched *sched, struct transfer *transfer, uint64_t urgency)
 {
-    struct sim_rank *rank = arg;
+    struct sim_rank *rank = rank_of(transfer->lane);
     struct urgency to = {urgency, transfer->urgency.step, transfer->urgency.number};
     sim_note(rank->sim, (struct sim_entry){.event = SIM_RAISE,
                                            .which = which_of(transfer),
@@ -134,83 +140,41 @@ static void on_raise(void *arg, struct transfer *transfer, uint64_t urgency)
                                            .peer = transfer->lane->rank,
                                            .urgency = to});
     urgency_spoil(rank->sim->params.fault, &to);
-    sched_ops.raise(rank->sched, transfer, to.rank);
+    __real_sched_raise(sched, transfer, to.rank);
 }
 
-static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
+WRAPPED(void, credit, struct sched *sched, struct transfer *transfer, uint64_t bytes)
 {
-    struct sim_rank *rank = arg;
+    struct sim_rank *rank = rank_of(transfer->lane);
     note_transfer(rank, SIM_CREDIT, transfer, bytes, 0);
     if (rank->sim->params.fault != SIM_LOST_CREDIT || transfer->upto % 8)
-        sched_ops.credit(rank->sched, transfer, bytes);
+        __real_sched_credit(sched, transfer, bytes);
 }
 
-static void on_remove(void *arg, struct transfer *transfer)
+WRAPPED(void, remove, struct sched *sched, struct transfer *transfer)
 {
-    struct sim_rank *rank = arg;
-    note_transfer(rank, SIM_REMOVE, transfer, 0, 0);
-    sched_ops.remove(rank->sched, transfer);
+    note_transfer(rank_of(transfer->lane), SIM_REMOVE, transfer, 0, 0);
+    __real_sched_remove(sched, transfer);
 }
 
-static void on_pause(void *arg, struct dispatch_lane *lane)
+WRAPPED(void, timer, struct sched *sched, uint64_t at_ns)
 {
-    struct sim_rank *rank = arg;
-    sched_ops.pause(rank->sched, lane);
+    if (sim_of(world_current)->params.fault != SIM_BLIND)
+        __real_sched_timer(sched, at_ns);
 }
 
-static int on_run(void *arg)
+WRAPPED(uint64_t, next_ns, const struct sched *sched)
 {
-    struct sim_rank *rank = arg;
-    return sched_ops.run(rank->sched);
+    return sim_of(world_current)->params.fault == SIM_BLIND ? 0
+                                                            : __real_sched_next_ns(sched);
 }
-
-static uint64_t on_rail_window(const void *arg, uint32_t rail)
-{
-    const struct sim_rank *rank = arg;
-    return sched_ops.rail_window(rank->sched, rail);
-}
-
-static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
-                                     const struct transfer **before_p)
-{
-    struct sim_rank *rank = arg;
-    return sched_ops.held_by(rank->sched, transfer, before_p);
-}
-
-static void on_timer(void *arg, uint64_t at_ns)
-{
-    struct sim_rank *rank = arg;
-    if (rank->sim->params.fault != SIM_BLIND)
-        sched_ops.timer(rank->sched, at_ns);
-}
-
-static uint64_t on_next_ns(const void *arg)
-{
-    const struct sim_rank *rank = arg;
-    return rank->sim->params.fault == SIM_BLIND ? 0 : sched_ops.next_ns(rank->sched);
-}
-
-static const struct dispatch_ops sim_dispatch = {.lane_init = on_lane_init,
-                                                 .lane_ready = on_lane_ready,
-                                                 .add = on_add,
-                                                 .posted = on_posted,
-                                                 .raise = on_raise,
-                                                 .credit = on_credit,
-                                                 .remove = on_remove,
-                                                 .pause = on_pause,
-                                                 .rail_window = on_rail_window,
-                                                 .run = on_run,
-                                                 .held_by = on_held_by,
-                                                 .timer = on_timer,
-                                                 .next_ns = on_next_ns};
 
 static tryst_status slice_start(struct transfer *transfer)
 {
-    const struct peer *peer = container_of(transfer->lane, struct peer, lane);
-    struct sim *sim = sim_of(world_current);
-    struct sim_rank *rank = &sim->ranks[peer->rdv->group->roster.rank];
+    struct sim_rank *rank = rank_of(transfer->lane);
+    struct sim *sim = rank->sim;
     sim->starting = transfer;
-    tryst_status status = transfer_start(transfer);
+    tryst_status status = rendezvous_slice_start(transfer);
     sim->starting = NULL;
     note_transfer(rank, status == TRYST_OK ? SIM_START : SIM_REFUSED, transfer,
                   transfer->next, 0);
@@ -275,15 +239,15 @@ static struct above on_above(struct side *side)
     return sim_colls_open(sim_of(side->world), side);
 }
 
-static void *on_dispatch_arg(struct side *side)
+static struct sched *on_sched(struct side *side)
 {
-    return &sim_of(side->world)->ranks[side->rank];
+    return sim_of(side->world)->ranks[side->rank].sched;
 }
 
 /* ---- time -------------------------------------------------------------------------- */
 
 /* tryst_group_close waits at most this long for its first condition, and for both
- * (commsched/context/group_open.c). */
+ * (context/group_open.c). */
 #define QUIET_NS (1 * NS_PER_S)
 #define LEAVE_NS (1500 * NS_PER_MS)
 
@@ -421,8 +385,7 @@ static void on_settle(struct world *world)
 }
 
 static const struct world_parts sim_parts = {
-    .dispatch = &sim_dispatch,
-    .dispatch_arg = on_dispatch_arg,
+    .sched = on_sched,
     .above = on_above,
     .frame_sent = on_frame_sent,
     .bulk_sent = on_bulk_sent,
@@ -778,7 +741,7 @@ void sim_close(struct sim *sim)
         sim->ranks[i].killed = false; /* a world closes all of its ranks */
     world_close(&sim->world);
     for (int i = 0; i < sim->params.ranks; i++) {
-        for (uint32_t rail = 0; rail < DISPATCH_RAILS_MAX && !sim->world.spoilt; rail++)
+        for (uint32_t rail = 0; rail < SCHED_RAILS_MAX && !sim->world.spoilt; rail++)
             assert_int_equal(sched_rail_bytes(sim->ranks[i].sched, rail), 0);
         sched_close(sim->ranks[i].sched);
     }

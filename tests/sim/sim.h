@@ -13,7 +13,7 @@
 #ifndef TRYST_TESTS_SIM_SIM_H
 #define TRYST_TESTS_SIM_SIM_H
 
-#include "commsched/context/plan_take.h"
+#include "context/plan_take.h"
 #include "log.h"
 #include "network.h"
 #include "rendezvous/world.h"

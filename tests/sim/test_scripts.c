@@ -162,7 +162,7 @@ static void test_incast(void **state)
         double took_ms = incast_ms(senders, &windows);
         print_message("%d senders: urgent after %.1f ms, windows %.2f MiB\n", senders,
                       took_ms, (double)windows / MIB);
-        assert_true(windows <= (uint64_t)senders * 3 * DISPATCH_SLICE_FIRST);
+        assert_true(windows <= (uint64_t)senders * 3 * SCHED_SLICE_FIRST);
         assert_true(took_ms <= senders * 12.0);
     }
 }

@@ -35,7 +35,7 @@ static void half_check(const struct compiled_half *half, uint32_t root, uint32_t
     test_free(seen);
 }
 
-/* Return the end of part p of `count` elements of 4 bytes, as commsched/coll cuts
+/* Return the end of part p of `count` elements of 4 bytes, as collectives cuts
  * them. */
 static uint64_t range_end(const struct compiled_class *class, uint32_t p, uint64_t count)
 {

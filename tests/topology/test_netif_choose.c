@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
-#include "topology/net/netif_choose.h"
-#include "topology/net/port_range.h"
+#include "core/net/netif_choose.h"
+#include "core/net/port_range.h"
 
 /* "eth0 10.0.0.1/24 up 10G": name, address, flags (up, down, lo, tunnel, default: the
  * default route's), speed in Gbit/s. */

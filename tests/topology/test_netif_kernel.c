@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/memory/alloc.h"
-#include "topology/net/netif.h"
+#include "core/net/netif.h"
 
 static bool in_namespace;
 

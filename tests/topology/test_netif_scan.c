@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/net/netif_scan.h"
 #include "core/os/random.h"
 #include "netlink_captured.h"
-#include "topology/net/netif_scan.h"
 
 static const struct {
     const uint8_t *data;

@@ -28,11 +28,11 @@
 /** The longest time that a slice of more than PLAN_SLICE_BYTES_MIN takes on a link: an
  *  urgent slice waits for a few slices in flight, and where several ranks send to one,
  *  their slices meet in the queue of its port. So slices take 1 to 2 ms where links are
- *  slow, and the lead (commsched/coll/tree/lead.h) covers 8 ms or more there. With 5 ms,
+ *  slow, and the lead (collectives/tree/lead.h) covers 8 ms or more there. With 5 ms,
  *  an all-reduce over a trunk of 400 Mbit/s took 1.5 of its bound. */
 #define PLAN_SLICE_TIME_S 2e-3
 /** The least slice of the tree that carries the least, unless the largest slice is too
- *  small for it: ranks cut no smaller ones (commsched/coll/tree/map.h). */
+ *  small for it: ranks cut no smaller ones (collectives/tree/map.h). */
 #define PLAN_SLICE_BYTES_THIN 4096
 
 /** Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,

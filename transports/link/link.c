@@ -35,11 +35,11 @@
 
 #include "core/log/log.h"
 #include "core/memory/alloc.h"
+#include "core/net/netif.h"
+#include "core/net/tcp_path.h"
 #include "core/os/clock.h"
 #include "core/os/fd.h"
 #include "core/os/foreign_fd.h"
-#include "topology/net/netif.h"
-#include "topology/net/tcp_path.h"
 
 enum {
     READ_BYTES = 16 * 1024, /* per read, on the stack: a dozen connect messages */

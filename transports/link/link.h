@@ -127,7 +127,7 @@ bool link_is_decided(const struct link *link);
  *  True also for a broken link, which has dropped its backlog. */
 bool link_is_flushed(const struct link *link);
 /** Find a connection of this process, between the hosts of the link, that loses large
- *  packets while those of the link arrive (topology/net/tcp_path.h). Something must have
+ *  packets while those of the link arrive (core/net/tcp_path.h). Something must have
  *  been sent on the link each half second. False for a Unix link. */
 bool link_loss_find(const struct link *link, struct tcp_loss *loss_p);
 /** Describe the other end for a log line: "pid 12" or "10.0.0.2 port 4567". */

@@ -23,12 +23,12 @@
 
 #include "core/log/log.h"
 #include "core/memory/alloc.h"
+#include "core/net/netif.h"
+#include "core/net/tcp_path.h"
 #include "core/os/clock.h"
 #include "core/os/fd.h"
 #include "core/os/foreign_fd.h"
 #include "core/os/random.h"
-#include "topology/net/netif.h"
-#include "topology/net/tcp_path.h"
 
 enum {
     ACCEPTS_MAX = 16, /* per poller call */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "topology/net/port_range.h"
+#include "core/net/port_range.h"
 #include "transports/link/link.h"
 
 struct link_listener;

@@ -15,6 +15,7 @@
 
 #include "bootstrap_env.h"
 #include "bootstrap_pmix.h"
+#include "core/net/port_range.h"
 #include "core/os/fd.h"
 #include "core/os/random.h"
 #include "core/text/hash.h"
@@ -22,7 +23,6 @@
 #include "launch.h"
 #include "rendezvous/bootstrap/session/bootstrap_auth.h"
 #include "rendezvous/bootstrap/session/bootstrap_net.h"
-#include "topology/net/port_range.h"
 
 #define TOKEN_LINE \
     "export TRYST_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n')"

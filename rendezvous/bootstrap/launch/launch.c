@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/net/port_range.h"
 #include "core/text/number.h"
 #include "core/text/text.h"
 #include "launch_job.h"
-#include "topology/net/port_range.h"
 
 #define RANKS_MAX (1 << 20) /* the limit of TRYST_SIZE */
 

@@ -12,11 +12,11 @@
 
 #include "bootstrap_name.h"
 #include "bootstrap_text.h"
+#include "core/net/netif.h"
+#include "core/net/netif_choose.h"
+#include "core/net/tcp_path.h"
 #include "core/os/fd.h"
 #include "core/os/random.h"
-#include "topology/net/netif.h"
-#include "topology/net/netif_choose.h"
-#include "topology/net/tcp_path.h"
 
 /* A cancel flag, or a clock other than the kernel's, is polled at this interval. */
 #define POLL_LIMIT_MS 20

@@ -13,10 +13,10 @@
 
 #include "bootstrap_name.h"
 #include "core/log/log.h"
+#include "core/net/port_range.h"
 #include "core/os/clock.h"
 #include "core/text/err.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
-#include "topology/net/port_range.h"
 
 #define BOOTSTRAP_LISTENERS_MAX   16
 #define BOOTSTRAP_PEER_TEXT_BYTES 80 /* "[v6%scope]:port" */

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: at one place of each pass it works on the marked runs, the most urgent
+ * first.
+ *
+ * Idea: hooks and submissions mark a run. colls_run computes the due units, at most
+ * COLL_WORK_BYTES a call, and then updates the flows by the counters. A failure is noted
+ * where it occurs, and spreads from here: the engine fails all flows of the run with the
+ * first cause, and reports the operation when the last flow has ended.
+ *
+ * Invariant: a run has an operation until the operation is reported, when none of the
+ * run's flows is live.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "blocks_run.h"
+#include "collectives/tree/edges.h"
+#include "commsched/profile/recorder.h"
+#include "core/memory/alloc.h"
+#include "explain.h"
+#include "hooks.h"
+#include "prepare.h"
+#include "rendezvous/coll_op.h"
+#include "rendezvous/rendezvous.h"
+#include "run.h"
+#include "subgroup.h"
+#include "work.h"
+
+/* ---- starts ------------------------------------------------------------------------ */
+
+/* Return the cause of the first lost rank that takes part in the run; NULL: none is
+ * lost. */
+static const struct cause *lost_cause_find(const struct coll_run *run)
+{
+    const struct colls *colls = run->coll->colls;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (subgroup_has(run->coll->subgroup, colls->lost[i].origin_rank))
+            return &colls->lost[i];
+    return NULL;
+}
+
+/* Note the cause if a rank has died or left. Later collectives with this rank fail with
+ * the cause, since they would wait for the rank. */
+static void lost_rank_add(struct colls *colls, struct cause cause)
+{
+    bool gone = cause.status == TRYST_E_PEER || cause.status == TRYST_E_LEFT;
+    if (!gone || cause.origin_rank < 0)
+        return;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (colls->lost[i].origin_rank == cause.origin_rank)
+            return;
+    if (colls->lost_count < colls->lost_capacity)
+        colls->lost[colls->lost_count++] = cause;
+}
+
+void run_fail(struct coll_run *run, struct cause cause, const char *text)
+{
+    lost_rank_add(run->coll->colls, cause);
+    if (!run_failed(run)) {
+        run->cause = cause;
+        if (cause.origin_rank < 0)
+            run->cause.origin_rank = coll_op_rank(run->op);
+        run_explain(run, text);
+    }
+    run_mark(run);
+}
+
+/* Start flow `index` of a tree. Its hooks and its memory follow from the index
+ * (run.h). */
+static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
+                               uint32_t index)
+{
+    struct coll_run *run = at->run;
+    const struct coll_part *part = at->part;
+    struct coll_flow *flow = &at->flows[index];
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .count = part->range.count,
+                           .dtype = run->coll->dtype};
+    bool sends = true;
+    uint32_t to_parent = part->up_children, from_parent = to_parent + part->sends_up;
+    if (index < to_parent) {
+        flow->flow.ops = &flow_up_from_child;
+        tensor.data = at->sums;
+        sends = false;
+    } else if (part->sends_up && index == to_parent) {
+        flow->flow.ops = &flow_up_to_parent;
+        flow->flow.ready = coll_tree_ready_up(&at->tree);
+        tensor.data = part->up_children || at->tree.owns ? at->sums : (char *)at->own;
+    } else if (part->receives_down && index == from_parent) {
+        flow->flow.ops = at->tree.reuses ? &flow_down_reusing : &flow_down_from_parent;
+        tensor.data = at->result;
+        sends = false;
+    } else {
+        flow->flow.ops = &flow_down_to_child;
+        flow->flow.ready = coll_tree_ready_down(&at->tree);
+        tensor.data = at->result;
+    }
+    struct flow_params params = {.scope = run->op->scope,
+                                 .step_id = run->op->step_id,
+                                 .key = run->coll->keys[part->flow_at + index],
+                                 .urgency = run->urgency,
+                                 .tensor = &tensor};
+    flow->is_live = true;
+    run->live++;
+    tryst_status status = sends ? flow_send(rdv, &flow->flow, &params)
+                                : flow_recv(rdv, &flow->flow, &params);
+    if (status != TRYST_OK) {
+        flow->is_live = false;
+        run->live--;
+    }
+    return status;
+}
+
+/* Start all flows of the run; in each phase of a tree, receives are posted before
+ * sends. Without memory for a flow, fail the run and abort the step. */
+static void flows_start(struct rendezvous *rdv, struct coll_run *run)
+{
+    static const char text[] = "no memory for a flow of a collective";
+    const tryst_coll *coll = run->coll;
+    for (uint32_t t = 0; t < coll->parts_count; t++) {
+        struct coll_tree_run *at = &run->trees[t];
+        at->is_marked = true;
+        for (uint32_t i = 0; i < part_flows(at->part); i++) {
+            tryst_status status = flow_start(rdv, at, i);
+            if (status == TRYST_OK)
+                continue;
+            run_fail_own(run, status, text);
+            coll_op_abort(run->op, status, text);
+            return;
+        }
+    }
+}
+
+/* Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
+static void run_fail_if_lost(struct coll_run *run)
+{
+    char text[64];
+    const struct cause *cause = lost_cause_find(run);
+    if (!cause)
+        return;
+    snprintf(text, sizeof text, "rank %" PRId32 " %s", cause->origin_rank,
+             cause->status == TRYST_E_LEFT ? "has left the group"
+                                           : "was lost in an earlier collective");
+    run_fail(run, *cause, text);
+}
+
+void run_begin(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_op *op = container_of(submission, tryst_op, submit);
+    struct coll_run *run = op->coll;
+    run->op = op;
+    if (!coll_op_begin(op, run->coll->label->hash | UINT64_C(1) << 63)) {
+        run->op = NULL;
+        coll_run_put(run);
+        return;
+    }
+    op->tensor = run->out;
+    op->bytes = coll_bytes(run->coll->count, run->coll->element_bytes);
+    run->urgency = op->urgency;
+    run_fail_if_lost(run);
+    flows_start(rdv, run);
+    run_mark(run);
+}
+
+/* ---- ends -------------------------------------------------------------------------- */
+
+/* Record the end. */
+static void run_record_end(const struct coll_run *run)
+{
+    if (run->recorded)
+        recorder_done(run->coll->colls->recorder, run->recorded, run->matched_at,
+                      run->first_slice_at);
+}
+
+static void run_end(struct coll_run *run)
+{
+    tryst_op *op = run->op;
+    for (uint32_t t = 0; t < run->coll->parts_count; t++)
+        for (uint32_t c = 0; c < run->trees[t].part->up_children; c++)
+            tree_slots_release(&run->trees[t], c);
+    struct cause cause = {TRYST_OK, -1, TRYST_OK};
+    if (run_failed(run))
+        cause = run->cause;
+    else if (run->coll->is_packed)
+        coll_blocks_finish(run);
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status, run->text);
+    mem_free(run->text);
+    run->text = NULL;
+    coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
+    run_record_end(run);
+    op->coll = NULL;
+    run->op = NULL;
+    op_end(op);
+    (void)urgent_remove(&run->work);
+    coll_run_put(run);
+}
+
+static void flows_fail(struct coll_run *run)
+{
+    run->fails = true;
+    for (uint32_t i = 0; i < run->coll->flows_count; i++)
+        if (run->flows[i].is_live)
+            flow_fail(&run->flows[i].flow, run->cause, run->reason);
+}
+
+/* ---- a turn of the engine ---------------------------------------------------------- */
+
+static bool trees_are_done(const struct coll_run *run)
+{
+    for (uint32_t t = 0; t < run->coll->parts_count; t++)
+        if (!coll_tree_is_done(&run->trees[t].tree))
+            return false;
+    return true;
+}
+
+/* Compute the due units of marked trees, and update their flows. True if the budget
+ * was too small. */
+static bool trees_run(struct coll_run *run, uint64_t *budget)
+{
+    bool more = false;
+    for (uint32_t t = 0; t < run->coll->parts_count && !run_failed(run); t++) {
+        struct coll_tree_run *at = &run->trees[t];
+        if (!at->is_marked)
+            continue;
+        *budget -= tree_work(at, *budget);
+        at->is_marked = false; /* the update serves what the work has marked */
+        tree_flows_update(at);
+        at->is_marked |= at->has_unit;
+        more |= at->has_unit;
+    }
+    return more;
+}
+
+/* Note the time if all neighbours of this rank have submitted their part. */
+static void run_record_match(struct coll_run *run)
+{
+    for (uint32_t i = 0; i < run->coll->flows_count; i++)
+        if (run->flows[i].is_live && flow_sight(&run->flows[i].flow) != FLOW_MET)
+            return;
+    run->matched_at = recorder_now(run->coll->colls->recorder);
+}
+
+/* Work on a run: its trees, its failure or its end. True if the budget was too small. */
+static bool run_step(struct coll_run *run, uint64_t *budget)
+{
+    if (__builtin_expect(run->recorded && !run->matched_at && !run_failed(run), 0))
+        run_record_match(run);
+    bool more = !run_failed(run) && trees_run(run, budget);
+    if (run_failed(run) && !run->fails)
+        flows_fail(run);
+    if (!run->live && (run_failed(run) || trees_are_done(run))) {
+        run_end(run);
+        return false;
+    }
+    if (more)
+        run_mark(run);
+    return more;
+}
+
+/* Place slices of the flows that wait for scratch, the most urgent first, while there
+ * are slots. */
+static void waiters_place(struct colls *colls)
+{
+    struct urgent_node *node;
+    while ((node = urgent_first(&colls->scratch.waiters)) != NULL) {
+        struct coll_flow *flow = container_of(node, struct coll_flow, waiter);
+        if (!scratch_has(&colls->scratch, flow->tree->part->slice_bytes))
+            return;
+        (void)urgent_remove(node);
+        flow_place_again(&flow->flow);
+        if (urgent_queued(node)) /* out of memory: wait until a lent slot returns */
+            return;
+    }
+}
+
+static bool colls_busy(void *arg)
+{
+    struct colls *colls = arg;
+    struct urgent_node *node = urgent_first(&colls->scratch.waiters);
+    if (!urgent_empty(&colls->work))
+        return true;
+    return node &&
+           scratch_has(
+               &colls->scratch,
+               container_of(node, struct coll_flow, waiter)->tree->part->slice_bytes);
+}
+
+static int colls_run(void *arg)
+{
+    struct colls *colls = arg;
+    uint64_t budget = COLL_WORK_BYTES;
+    struct urgent_node *node;
+    int count = 0;
+    while ((node = urgent_first(&colls->work)) != NULL) {
+        struct coll_run *run = container_of(node, struct coll_run, work);
+        (void)urgent_remove(node);
+        count++;
+        if (run_step(run, &budget))
+            break;
+    }
+    waiters_place(colls);
+    colls->is_due = !urgent_empty(&colls->work) || !urgent_empty(&colls->scratch.waiters);
+    return count;
+}
+
+/* ---- failures and urgency, from rendezvous ----------------------------------------- */
+
+static void colls_fail(void *arg, tryst_op *op, struct cause cause, const char *text)
+{
+    struct coll_run *run = op->coll;
+    (void)arg;
+    if (!op->reported && run)
+        run_fail(run, cause, text);
+}
+
+static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
+{
+    struct coll_run *run = op->coll;
+    (void)arg;
+    if (!run || rank >= run->urgency.rank)
+        return;
+    bool queued = urgent_remove(&run->work);
+    for (uint32_t i = 0; i < run->coll->flows_count; i++)
+        run->flows[i].requeues = urgent_remove(&run->flows[i].waiter);
+    run->urgency.rank = op->urgency.rank = rank; /* the run is in no queue now */
+    if (queued)
+        run_mark(run);
+    for (uint32_t i = 0; i < run->coll->flows_count; i++) {
+        struct coll_flow *flow = &run->flows[i];
+        if (flow->requeues)
+            urgent_push(&run->coll->colls->scratch.waiters, &flow->waiter, &run->urgency);
+        if (flow->is_live)
+            flow_raise(&flow->flow, urgency_priority(&run->urgency));
+    }
+}
+
+/* Write "all-reduce (sum) of 4096 x f32", with ", root 2" where there is a root, or a
+ * digest where blocks have different counts. */
+static void colls_shape_text(const struct flow_shape *shape, char *text, size_t capacity)
+{
+    char root[32] = "";
+    bool reduces = shape->op != TRYST_REDUCE_INVALID;
+    if (shape->root >= 0)
+        snprintf(root, sizeof root, ", root %" PRId32, shape->root);
+    else if (shape->root < -1)
+        snprintf(root, sizeof root, ", unequal blocks #%08" PRIx32,
+                 (uint32_t)shape->root);
+    snprintf(text, capacity, "%s%s%s%s of %" PRIu64 " x %s%s",
+             coll_kind_name((tryst_coll_kind)shape->operation), reduces ? " (" : "",
+             reduces ? reduce_op_name((tryst_reduce_op)shape->op) : "",
+             reduces ? ")" : "", shape->count,
+             tryst_dtype_name((tryst_dtype)shape->dtype), root);
+}
+
+static int32_t colls_waits_for(void *arg, const tryst_op *op)
+{
+    (void)arg;
+    return op->coll ? run_waits_for(op->coll) : -1;
+}
+
+/* ---- the recorder ------------------------------------------------------------------ */
+
+/* Note a use of an operation, or of all in a step (above.used). Any thread. */
+static void colls_used(void *arg, const tryst_op *op, bool by_callback)
+{
+    const struct colls *colls = arg;
+    if (op->kind == OP_COLL)
+        recorder_use(colls->recorder, op->recorded, by_callback);
+    else
+        recorder_use_step(colls->recorder, op->step_id, by_callback);
+}
+
+/* ---- open and close ---------------------------------------------------------------- */
+
+tryst_status colls_open(const struct coll_host *host, const struct config *config,
+                        struct colls **colls_p)
+{
+    struct colls *colls = mem_zalloc(sizeof *colls);
+    if (!colls)
+        return TRYST_E_NOMEM;
+    colls->host = *host;
+    colls->recorder = host->recorder;
+    colls->eager_max = rendezvous_eager_max(config);
+    pthread_mutex_init(&colls->lock, NULL);
+    hash_table_init(&colls->kept);
+    list_init(&colls->kept_order);
+    list_init(&colls->idle_order);
+    colls->idle_bytes_max = config_bytes(config, CONFIG_SCRATCH_BYTES);
+    urgent_init(&colls->work);
+    scratch_init(&colls->scratch, config_bytes(config, CONFIG_SCRATCH_BYTES));
+    *colls_p = colls;
+    return TRYST_OK;
+}
+
+void colls_close(struct colls *colls)
+{
+    if (!colls)
+        return;
+    colls_group_close(colls);
+    hash_table_close(&colls->kept);
+    pthread_mutex_destroy(&colls->lock);
+    mem_free(colls);
+}
+
+struct above colls_above(struct colls *colls)
+{
+    return (struct above){.arg = colls,
+                          .run = colls_run,
+                          .is_due = &colls->is_due,
+                          .busy = colls_busy,
+                          .fail = colls_fail,
+                          .raise = colls_raise,
+                          .shape_text = colls_shape_text,
+                          .waits_for = colls_waits_for,
+                          .used = colls->recorder ? colls_used : NULL};
+}
+
+void colls_plan_set(struct colls *colls, const struct coll_plan *plan)
+{
+    pthread_mutex_lock(&colls->lock);
+    colls->plan = plan;
+    pthread_mutex_unlock(&colls->lock);
+    /* kept collectives were prepared with the earlier plan */
+    coll_kept_drop(colls, NULL);
+}
+
+void colls_group_close(struct colls *colls)
+{
+    colls_plan_set(colls, NULL);
+    scratch_close(&colls->scratch);
+    mem_free(colls->own_plan);
+    colls->own_plan = NULL;
+    mem_free(colls->lost);
+    colls->lost = NULL;
+    colls->lost_count = colls->lost_capacity = 0;
+    atomic_store_explicit(&colls->thread_started, false, memory_order_relaxed);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file tree.h
+ *  One tree of one collective at one rank: which slice may be granted, added, sent and
+ *  placed next. Pure.
+ *
+ *  The state is prefix counters over the slices 0 to n-1 of the tree's range:
+ *
+ *      up, per child c   slices_announced[c] >= granted[c] >= added[c]
+ *                        landed: bits of the slices [added, granted)
+ *      up, to the parent ready = added of the last child (a leaf: own) >= sent
+ *      down              ready = arrived (the root: finished)
+ *
+ *  Rules:
+ *   - Slice i of child c is granted when the child has announced slice i and slice i of
+ *     child c-1 has been granted. So a granted slice waits only for granted slices; these
+ *     land without further grants and return their slots. No order of grants over all
+ *     trees and collectives can deadlock, even with a single slot of scratch.
+ *   - The slices of child c are added in order, each behind the same slice of child c-1:
+ *     a left fold, each addition rounded, whatever lands first.
+ *   - Sums are in memory that the operation owns. If this memory is also the result,
+ *     slice i of the result is placed only after sum i has been sent.
+ */
+#ifndef TRYST_COLLECTIVES_TREE_TREE_H
+#define TRYST_COLLECTIVES_TREE_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** The most slices of one child that are granted and not added. */
+enum { COLL_GRANTS_MAX = 8 };
+
+struct coll_child {
+    uint32_t slices_announced, granted, added; /**< announced, granted and added slices */
+    uint64_t landed; /**< landed slices of [added, granted): bit i % COLL_GRANTS_MAX */
+    void *slots[COLL_GRANTS_MAX]; /**< scratch of slice i, at i % COLL_GRANTS_MAX */
+};
+
+struct coll_tree {
+    uint32_t slices;
+    uint32_t children_count;
+    struct coll_child *children; /**< in the order of addition */
+    uint64_t *arrived_bits; /**< a bit per slice; NULL where no result comes from above */
+    bool is_root;
+    bool owns;     /**< no children, and the own term is copied or scaled first */
+    bool finishes; /**< the root scales complete sums */
+    bool reuses;   /**< results are placed in the memory that sums are sent from */
+    struct coll_tree *next; /**< the next tree of the collective's lead (lead.h) */
+    uint32_t
+        limit;    /**< no child is granted slice `limit` or a later one; set by lead.c */
+    uint32_t own; /**< slices with this rank's own term in `sums`; all, unless `owns` */
+    uint32_t finished, sent, arrived;
+};
+
+enum coll_work { COLL_OWN, COLL_ADD, COLL_FINISH };
+
+/** A piece of arithmetic that is due. */
+struct coll_unit {
+    enum coll_work work;
+    uint32_t child; /**< COLL_ADD: index of the child */
+    uint32_t index; /**< index of the slice */
+    void *slot;     /**< COLL_ADD: the child's slice */
+};
+
+/** Reset all counters. The other fields are set before, and stay. */
+void coll_tree_reset(struct coll_tree *tree);
+/** Return the number of slices that are ready for the parent: their sum over this
+ *  rank's subtree is complete. */
+uint32_t coll_tree_ready_up(const struct coll_tree *tree);
+/** Return the number of slices of the result that are ready for the children. */
+uint32_t coll_tree_ready_down(const struct coll_tree *tree);
+/** Return the number of slices that are passed on: the parent has them; at the root, they
+ *  are added. */
+uint32_t coll_tree_passed(const struct coll_tree *tree);
+/** True if nothing is left to compute. */
+bool coll_tree_is_done(const struct coll_tree *tree);
+
+/** True if the next slice of `child` may have scratch now. */
+bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child);
+/** Grant `slot` to the next slice of `child`. */
+void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *slot);
+/** Note that slice `index` of `child` is in its slot; in any order. */
+void coll_tree_landed(struct coll_tree *tree, uint32_t child, uint32_t index);
+/** Note that the only slice of `child` came as DATA, without a grant, and is at
+ *  `payload`. */
+void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload);
+/** Find the unit to compute next: the one nearest to the end, since this frees scratch
+ *  soonest. False: no unit is due. */
+bool coll_tree_next(const struct coll_tree *tree, struct coll_unit *unit_p);
+/** Note that `unit` was computed; its slot is free. */
+void coll_tree_advance(struct coll_tree *tree, const struct coll_unit *unit);
+
+/** Note that the transport has read sum `index`; in order. */
+void coll_tree_sent(struct coll_tree *tree, uint32_t index);
+/** True if slice `index` of the result may be placed. */
+bool coll_tree_may_place(const struct coll_tree *tree, uint32_t index);
+/** Note that slice `index` of the result is in place; in any order. */
+void coll_tree_arrived(struct coll_tree *tree, uint32_t index);
+
+#endif
