@@ -4,8 +4,9 @@
  *
  * Idea: a send leaves in one of three ways. Small and with credit: as DATA, ahead of any
  * WANT. Small and wanted: as DATA that answers the WANT. Large and wanted: as a transfer
- * that the scheduler starts slice by slice. Every failure of a send travels as DATA with a
- * status and no bytes, so the operation itself carries the answer and no queue can fill.
+ * that the scheduler starts slice by slice. Every failure of a send travels as DATA
+ * with a status and no bytes, so the operation itself carries the answer and no queue
+ * can fill.
  *
  * Invariant: every WANT that is read here is answered exactly once: by DATA, by its bulk,
  * by an OFFER (unknown shape), or by CANCELED, CLOSED or DEFERRED.

@@ -80,7 +80,7 @@ put rendezvous/progress/deep.c op.h
 check "skipping a layer through a header" no rendezvous/progress/deep.c
 put commsched/sched/up.c ../../rendezvous/progress/op.h
 check "a layer of one above it" no commsched/sched/up.c
-put context/context.c ../../transports/transport.h ../../rendezvous/table.h ../../core/log.h
+put context/context.c ../transports/transport.h ../rendezvous/table.h ../core/log.h
 check "context sees all" yes context/context.c
 put transports/ucx/ucx.c ../shm/ring.h
 check "a backend of another backend" no transports/ucx/ucx.c
