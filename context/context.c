@@ -29,13 +29,12 @@
 #include "core/text/hash.h"
 #include "core/text/params.h"
 #include "rails.h"
-#include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
-#include "rendezvous/progress/ack_timer.h"
+#include "rendezvous/progress/live_context.h"
 #include "rendezvous/progress/progress.h"
+#include "rendezvous/progress/submission.h"
 #include "rendezvous/progress/thread.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/submission.h"
 #include "transports/device.h"
 #include "transports/fault_script.h"
 #include "transports/memory/memory.h"
@@ -140,7 +139,7 @@ static tryst_status ctx_recorder_open(tryst_ctx *ctx)
 
 static tryst_status thread_start(void *owner)
 {
-    return progress_thread_start(owner);
+    return progress_thread_start(((tryst_ctx *)owner)->rdv);
 }
 
 static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
@@ -153,19 +152,17 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
     tryst_status status = sched_open(&sched, &ctx->sched);
     if (status != TRYST_OK)
         return err_set(err, status, "cannot open a context: out of memory");
-    struct rendezvous_params params = {.owner = ctx,
+    struct rendezvous_params params = {.ctx = ctx,
                                        .config = ctx->config,
                                        .log = &ctx->log,
                                        .poller = &ctx->poller,
                                        .trace = ctx->trace,
+                                       .recorder = ctx->recorder,
                                        .sched = ctx->sched,
                                        .above = colls_above(ctx->wiring->colls),
                                        .rail_open = rail_open,
                                        .host = &ctx->wiring->host,
                                        .memory = ctx->wiring->memory,
-                                       .enter = progress_enter,
-                                       .leave = progress_leave,
-                                       .ack_timer_call = ack_timer_call,
                                        .device_start = devices_start};
     return rendezvous_open(&params, err, &ctx->rdv);
 }
@@ -174,16 +171,16 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
 static enum memory_entry domain_enter(void *arg)
 {
     tryst_ctx *ctx = arg;
-    if (progress_lock_is_mine(ctx))
+    if (progress_is_mine(ctx->rdv))
         return MEMORY_INSIDE;
-    while (!progress_lock_take(ctx, TRYST_FOREVER))
+    while (!progress_lock_take(ctx->rdv, TRYST_FOREVER))
         ;
     return MEMORY_ENTERED;
 }
 
 static void domain_leave(void *arg)
 {
-    progress_lock_put(arg);
+    progress_lock_put(((tryst_ctx *)arg)->rdv);
 }
 
 static void unprioritized_log(void *owner, const char *why)
@@ -265,15 +262,11 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
     status = engine_open(ctx, err);
     if (status != TRYST_OK)
         goto close_wiring;
-    status = progress_open(ctx);
+    status = progress_open(ctx->rdv);
     if (status != TRYST_OK) {
-        err_set(err, status, "cannot open a context: cannot create a mutex");
+        err_set(err, status,
+                "cannot open a context: no memory, or cannot create a mutex");
         goto close_engine;
-    }
-    status = ack_timer_open(ctx);
-    if (status != TRYST_OK) {
-        err_set(err, status, "cannot open a context: cannot create a mutex");
-        goto close_progress;
     }
     ctx->fork.child = forked_child;
     ctx->fork.arg = ctx;
@@ -281,9 +274,7 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
     if (status == TRYST_OK)
         return status;
     err_set(err, status, "cannot open a context: cannot register the fork handler");
-    ack_timer_close(ctx);
-close_progress:
-    progress_close(ctx);
+    progress_close(ctx->rdv);
 close_engine:
     rendezvous_close(ctx->rdv);
 close_wiring:
@@ -331,12 +322,11 @@ void tryst_close(tryst_ctx *ctx)
         tryst_group_close(ctx->group);
     if (ctx->group)
         return; /* the close has logged why: memory that a fabric still uses must stay */
-    progress_thread_stop(ctx);
+    progress_thread_stop(ctx->rdv);
     devices_settle(ctx);
-    ack_timer_close(ctx);
     fork_handler_remove(&ctx->fork);
     rendezvous_refuse(ctx->rdv);
-    progress_close(ctx);
+    progress_close(ctx->rdv);
     rendezvous_close(ctx->rdv);
     sched_close(ctx->sched);
     wiring_close(ctx);

@@ -1,15 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file context.h
- *  The parts of a context that only this folder uses; context.c opens and closes them.
+ *  The context; context.c opens and closes its parts.
  */
 #ifndef TRYST_CONTEXT_CONTEXT_H
 #define TRYST_CONTEXT_CONTEXT_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "core/config/config.h"
+#include "core/log/log.h"
+#include "core/log/trace.h"
+#include "core/os/fork.h"
+#include "core/os/poller.h"
 #include "core/text/err.h"
 #include "devices.h"
 #include "rails.h"
-#include "rendezvous/progress/ctx.h"
 #include "transports/module.h"
+#include "tryst/tryst.h"
+
+struct priorities;
+struct recorder;
+struct rendezvous;
+struct sched;
+
+struct tryst_config {
+    struct config *config;
+};
+
+struct tryst_ctx {
+    struct config *config;
+    struct log log;
+    struct poller poller;
+    struct trace *trace;
+    struct recorder *recorder;     /**< of steps, as profiles; NULL: off */
+    struct priorities *priorities; /**< of collectives, from profiles; NULL: off */
+    struct sched *sched;
+    struct rendezvous *rdv;
+    struct tryst_group *group;
+    /** Of the newest group, for files; 0 before the first one. Any thread reads them. */
+    _Atomic(uint64_t) run;
+    _Atomic(int32_t) size;
+    bool cut; /**< the group's endpoints were closed by force, but not all have ended */
+    struct fork_handler fork;
+    struct wiring *wiring; /**< host table, memory, rails */
+};
 
 struct wiring {
     struct tryst_host host;

@@ -88,9 +88,8 @@ static tryst_status start_begin(tryst_ctx *ctx, tryst_memory_kind kind, int32_t 
     return TRYST_IN_PROGRESS;
 }
 
-tryst_status devices_start(void *owner, tryst_memory_kind kind, int32_t device)
+tryst_status devices_start(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device)
 {
-    tryst_ctx *ctx = owner;
     struct devices *devices = &ctx->wiring->devices;
     tryst_status status = TRYST_IN_PROGRESS;
     char text[MEMORY_TEXT_MAX];
@@ -117,8 +116,8 @@ void devices_settle(tryst_ctx *ctx)
         LOG_WARN(&ctx->log, "the context closes while the driver of device memory still "
                             "starts; a thread stays behind until the start ends");
         devices->start = NULL;
-    } else if (progress_lock_take(ctx, NS_PER_S)) {
-        (void)progress_pass(ctx);
-        progress_lock_put(ctx);
+    } else if (progress_lock_take(ctx->rdv, NS_PER_S)) {
+        (void)progress_pass(ctx->rdv);
+        progress_lock_put(ctx->rdv);
     }
 }

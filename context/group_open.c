@@ -27,14 +27,14 @@
 #include "rendezvous/bootstrap/roster/roster_gather.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
 #include "rendezvous/bootstrap/session/bootstrap_net.h"
-#include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/peer/clock_offset.h"
 #include "rendezvous/peer/group.h"
+#include "rendezvous/progress/live_context.h"
 #include "rendezvous/progress/progress.h"
+#include "rendezvous/progress/submission.h"
 #include "rendezvous/progress/thread.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/submission.h"
 #include "transports/fault_script.h"
 
 /* How long peers get to answer (QUIET_NS), and in all until they have read the last
@@ -205,8 +205,7 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
         goto free_env;
     atomic_store_explicit(&ctx->log.rank, env->params.rank, memory_order_relaxed);
     rendezvous_clock_skew(ctx->rdv, clock_skew_ns(ctx, env->params.rank));
-    rendezvous_live_open(ctx->rdv, env->params.rank, env->params.size,
-                         &ctx->progress.held);
+    rendezvous_live_open(ctx->rdv, env->params.rank, env->params.size);
     status = group_gather(ctx, params, &env->params, group, err);
     if (status != TRYST_OK)
         goto stop_listening;
@@ -259,7 +258,7 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
     if (status == TRYST_OK) {
         ctx->group = group;
         if (config_bool(ctx->config, CONFIG_PROGRESS_THREAD))
-            status = progress_thread_start(ctx);
+            status = progress_thread_start(ctx->rdv);
     }
     if (status == TRYST_OK) {
         *group_p = group;
@@ -297,16 +296,16 @@ static void group_cut(tryst_ctx *ctx)
     char ranks[256];
     uint64_t begin_ns = clock_monotonic_ns();
     rendezvous_live_closing(ctx->rdv);
-    progress_pass(ctx); /* run the submissions before the close */
+    progress_pass(ctx->rdv); /* run the submissions before the close */
     rendezvous_group_leave(ctx->rdv);
-    progress_until(ctx, is_quiet, ctx, QUIET_NS);
+    progress_until(ctx->rdv, is_quiet, ctx, QUIET_NS);
     rendezvous_group_leave_send(ctx->rdv);
     uint64_t spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns());
-    progress_until(ctx, is_read, ctx, spent_ns < LEAVE_NS ? LEAVE_NS - spent_ns : 0);
+    progress_until(ctx->rdv, is_read, ctx, spent_ns < LEAVE_NS ? LEAVE_NS - spent_ns : 0);
     descriptors_low_refresh(); /* UCX opens sockets also while closing */
     rendezvous_group_cut(ctx->rdv);
     ctx->cut = true;
-    if (progress_until(ctx, is_gone, ctx, CUT_NS))
+    if (progress_until(ctx->rdv, is_gone, ctx, CUT_NS))
         return;
     rendezvous_group_held(ctx->rdv, ranks, sizeof ranks);
     LOG_ERROR(
@@ -322,17 +321,17 @@ void tryst_group_close(tryst_group *group)
     if (!group || rendezvous_usable(group->rdv) == TRYST_E_FORKED)
         return;
     tryst_ctx *ctx = group->ctx;
-    progress_thread_stop(ctx);
-    if (!progress_lock_take(ctx, CUT_NS)) {
+    progress_thread_stop(ctx->rdv);
+    if (!progress_lock_take(ctx->rdv, CUT_NS)) {
         LOG_ERROR(&ctx->log, "cannot close a group: another thread waits in it");
         return;
     }
     if (!ctx->cut)
         group_cut(ctx);
     else if (!is_gone(ctx)) /* a second call: the fabric may have released them */
-        progress_until(ctx, is_gone, ctx, 0);
+        progress_until(ctx->rdv, is_gone, ctx, 0);
     if (!is_gone(ctx)) {
-        progress_lock_put(ctx);
+        progress_lock_put(ctx->rdv);
         return;
     }
     ctx->cut = false;
@@ -343,8 +342,8 @@ void tryst_group_close(tryst_group *group)
     rails_close(ctx);
     rendezvous_rails_forget(ctx->rdv);
     rendezvous_live_close(ctx->rdv);
-    ack_timer_stop(ctx);
-    progress_lock_put(ctx);
+    ack_timer_stop(ctx->rdv);
+    progress_lock_put(ctx->rdv);
     profile_file_close(ctx);
     group_plan_close(group->plan);
     roster_close(&group->roster);

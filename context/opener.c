@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "context.h"
-#include "rendezvous/submission.h"
+#include "rendezvous/progress/submission.h"
 
 /* Write a log line for the foreign code of an opener, and for the rails that it
  * opened (tryst_host.log). */

@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "context.h"
 #include "core/config/config.h"
 #include "core/net/netif.h"
 #include "core/net/netif_choose.h"
@@ -29,7 +30,6 @@
 #include "rendezvous/bootstrap/launch/bootstrap_env.h"
 #include "rendezvous/bootstrap/launch/bootstrap_pmix.h"
 #include "rendezvous/bootstrap/launch/launch.h"
-#include "rendezvous/progress/ctx.h"
 #include "topology/formats/graph_read.h"
 #include "topology/routes/overlay.h"
 

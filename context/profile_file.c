@@ -34,7 +34,7 @@
 #include "core/text/refuse.h"
 #include "core/thread/thread.h"
 #include "rendezvous/group_info.h"
-#include "rendezvous/submission.h"
+#include "rendezvous/progress/submission.h"
 #include "topology/base/text.h"
 #include "tryst/profile.h"
 #include "tryst/topo.h"

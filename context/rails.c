@@ -34,8 +34,8 @@
 #include "plan_take.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/progress/progress.h"
+#include "rendezvous/progress/submission.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/submission.h"
 #include "transports/fault.h"
 #include "transports/fault_script.h"
 #include "transports/memory/memory.h"
@@ -406,9 +406,8 @@ static tryst_status start_poll(tryst_ctx *ctx, struct rails_start *start, char *
 
 /* Open a built-in rail at once, and a fabric's in a thread, so that waits and other peers
  * are not delayed. */
-tryst_status rail_open(void *owner, int kind, uint32_t place, char *text)
+tryst_status rail_open(tryst_ctx *ctx, int kind, uint32_t place, char *text)
 {
-    tryst_ctx *ctx = owner;
     struct rails_start **start_p = &ctx->wiring->rails.starts[kind][place];
     if (*start_p)
         return start_poll(ctx, *start_p, text);
@@ -459,7 +458,7 @@ void rails_settle(tryst_ctx *ctx)
     for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
         for (uint32_t place = 0; place < HOST_RAILS_MAX; place++)
             start_settle(ctx, &ctx->wiring->rails.starts[kind][place], until_ns);
-    (void)progress_pass(ctx);
+    (void)progress_pass(ctx->rdv);
 }
 
 void rails_close(tryst_ctx *ctx)

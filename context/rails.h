@@ -42,7 +42,7 @@ uint32_t rails_available(tryst_ctx *ctx);
 /** Open the rail of transport `kind` at `place` for rendezvous
  *  (rendezvous_params.rail_open). TRYST_OK; TRYST_IN_PROGRESS: a thread opens it; else
  *  the reason is in `text`. */
-tryst_status rail_open(void *owner, int kind, uint32_t place, char *text);
+tryst_status rail_open(tryst_ctx *ctx, int kind, uint32_t place, char *text);
 /** Wait for starts under way, TRYST_PEER_TIMEOUT at most; longer ones are left to
  *  their threads. The endpoints are closed, and the caller holds the progress lock. */
 void rails_settle(tryst_ctx *ctx);

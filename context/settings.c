@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "context.h"
 #include "core/log/trace_json.h"
 #include "core/log/trace_text.h"
 #include "core/memory/alloc.h"
@@ -21,10 +22,9 @@
 #include "rendezvous/group_info.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/peer/clock_offset.h"
-#include "rendezvous/progress/ctx.h"
 #include "rendezvous/progress/progress.h"
+#include "rendezvous/progress/submission.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/submission.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
@@ -232,10 +232,10 @@ tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_inf
     tryst_ctx *ctx = rendezvous_group_ctx(group);
     if (is_forked(ctx))
         return refuse_unusable("describe a peer", TRYST_E_FORKED);
-    bool taken = !op_callback_runs() && progress_lock_take(ctx, DUMP_NS);
+    bool taken = !op_callback_runs() && progress_lock_take(ctx->rdv, DUMP_NS);
     tryst_status status = rendezvous_group_peer(group, rank, &info);
     if (taken)
-        progress_lock_put(ctx);
+        progress_lock_put(ctx->rdv);
     if (status == TRYST_OK)
         (void)tryst_sized_write(info_p, &info, sizeof info);
     return status;
@@ -247,9 +247,9 @@ void tryst_dump(tryst_ctx *ctx, int fd)
     if (!ctx || is_forked(ctx))
         return;
     sigpipe_guard_begin(&guard);
-    if (progress_lock_take(ctx, DUMP_NS)) {
+    if (progress_lock_take(ctx->rdv, DUMP_NS)) {
         rendezvous_dump(ctx->rdv, fd);
-        progress_lock_put(ctx);
+        progress_lock_put(ctx->rdv);
     } else {
         dprintf(fd, "tryst: cannot dump: another thread has held the progress lock for "
                     "100 ms; check whether it is stuck\n");

@@ -15,13 +15,13 @@
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "core/text/refuse.h"
-#include "rendezvous/op/deadline.h"
+#include "op_begin.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/loss.h"
+#include "rendezvous/progress/submission.h"
 #include "step.h"
-#include "submission.h"
 
 /* ---- steps, groups and keys -------------------------------------------------------- */
 
@@ -121,74 +121,9 @@ void coll_op_submit(tryst_op *op, bool detached,
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-static void urgency_set(tryst_op *op, uint64_t tie)
-{
-    const struct rendezvous *rdv = op->rdv;
-    enum urgency_class kind =
-        op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
-    uint64_t mask = rdv->set.urgency_mask;
-    /* Without a mask (TRYST_SCHED=fifo) only the number counts, in the order of
-     * submission. */
-    op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
-                                   .step = op->step_id & mask,
-                                   .number = mask ? tie : rdv->counters.submitted};
-}
-
-static void deadline_set(tryst_op *op)
-{
-    op->submitted_ns = op->rdv->trace || op->deadline_at_ns
-                           ? rendezvous_now(op->rdv)
-                           : clock_coarse_ns(op->rdv->clock);
-    if (op->deadline_at_ns)
-        op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
-                                 ? UINT64_MAX
-                                 : op->deadline_at_ns + op->submitted_ns;
-}
-
-/* Report a closed or aborted step as the operation's outcome; op->reported is then
- * set. */
-static void begin_check(tryst_op *op)
-{
-    const struct rendezvous *rdv = op->rdv;
-    const struct scope *scope = op->scope;
-    if (scope->state == SCOPE_CLOSING)
-        op_report(op, TRYST_E_CLOSED, rdv->group->roster.rank, TRYST_E_CLOSED,
-                  "its step was closed");
-    else if (scope->abort_status != TRYST_OK)
-        op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
-                  scope->abort_text);
-}
-
-/* Arm the operation's deadline. Without memory for it this rank's part does not start,
- * and its flows take no numbers, so the step is aborted on all ranks, as in submit.c.
- * True if aborted; the operation has then ended. */
-static bool begin_starved(tryst_op *op)
-{
-    static const char text[] =
-        "cannot start a collective: out of memory for its deadline";
-    struct rendezvous *rdv = op->rdv;
-    int32_t rank = rdv->group->roster.rank;
-    uint64_t step_id = op->step_id;
-    if (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK)
-        return false;
-    op_report(op, TRYST_E_NOMEM, rank, TRYST_E_NOMEM, text);
-    op_end(op);
-    rendezvous_abort(rdv, step_id, TRYST_E_NOMEM, rank, clock_wall_ns(), text, NULL);
-    return true;
-}
-
 bool coll_op_begin(tryst_op *op, uint64_t tie)
 {
-    op->scope = op->step->scope;
-    deadline_set(op);
-    list_push_back(&op->scope->ops, &op->scope_node);
-    op->rdv->counters.submitted++;
-    urgency_set(op, tie);
-    begin_check(op);
-    if (!op->reported)
-        return !begin_starved(op);
-    op_end(op);
-    return false;
+    return op_begin(op, op->step->scope, tie);
 }
 
 void coll_op_abort(tryst_op *op, tryst_status status, const char *text)

@@ -40,10 +40,8 @@ tryst_status coll_op_open(tryst_step *step, tryst_key *label,
  *  thread. */
 void coll_op_submit(tryst_op *op, bool detached,
                     void (*run)(struct rendezvous *rdv, struct submission *submission));
-/** Put the operation into its scope, as the first act of its `run`. `tie` orders it among
- *  operations of equal priority in one step, and is the same on all ranks. False: its
- *  step is closed or aborted, or memory is short, which aborts the step; the operation
- *  has then ended, and the caller must not touch it again. */
+/** Start the operation, as the first act of its `run` (op_begin.h). `tie` is the
+ *  same on all ranks. False: it has ended, and the caller must not touch it again. */
 bool coll_op_begin(tryst_op *op, uint64_t tie);
 /** Abort the step on all ranks. This rank's part of the collective could not start, so
  *  later collectives of the same name would meet the wrong ones. */

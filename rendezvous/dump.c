@@ -7,10 +7,10 @@
  */
 #include "dump.h"
 #include "core/text/origin.h"
-#include "late.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/loss.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/progress/overdue.h"
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
 #include "core/text/refuse.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
-#include "submission.h"
+#include "rendezvous/progress/submission.h"
 #include <string.h>
 
 int tryst_group_rank(const tryst_group *group)

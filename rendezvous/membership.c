@@ -22,6 +22,7 @@
 #include "rendezvous/peer/link.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/peer/tree.h"
+#include "rendezvous/progress/pass.h"
 #include "step.h"
 
 /* The most polls that read what has come, before this rank sends LEAVE. */
@@ -31,12 +32,12 @@ enum { LAST_POLLS = 64 };
  * aborts. */
 static void group_begin(struct rendezvous *rdv)
 {
-    rdv->join_again = rdv->leaving = rdv->leave_sent = rdv->cut = false;
-    rdv->aborts_count = 0;
+    rdv->join_again = rdv->leave.begun = rdv->leave.sent = rdv->leave.cut = false;
+    rdv->aborts.count = 0;
     rdv->aborts_due = false;
     rdv->scopes.end = rdv->scopes.opened = 0;
-    rdv->ack_timer_runs = false; /* the close of the last group stopped the thread */
-    rdv->ack_timer_idle = 0;
+    rdv->acks.timer_runs = false; /* the close of the last group stopped the thread */
+    rdv->acks.timer_idle = 0;
 }
 
 tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
@@ -91,7 +92,7 @@ void rendezvous_group_leave(struct rendezvous *rdv)
     }
     list_for_each_safe (&rdv->group->met, node, after)
         acks_count(container_of(node, struct peer, node));
-    rdv->leaving = true;
+    rdv->leave.begun = true;
     rdv->scopes.end = UINT64_MAX; /* all later records are answered CLOSED */
 }
 
@@ -155,7 +156,7 @@ void rendezvous_group_leave_send(struct rendezvous *rdv)
      * rank only, and this rank must forward that (LEFT) before it leaves itself. */
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
-    rdv->leave_sent = true;
+    rdv->leave.sent = true;
     neighbours_meet(rdv->group);
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *peer = container_of(node, struct peer, node);
@@ -166,7 +167,7 @@ void rendezvous_group_leave_send(struct rendezvous *rdv)
 
 void rendezvous_group_cut(struct rendezvous *rdv)
 {
-    rdv->cut = true;
+    rdv->leave.cut = true;
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *peer = container_of(node, struct peer, node);
         peer->liveness.end_expected = true; /* the end is this rank's doing */
@@ -200,7 +201,7 @@ void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capa
 void rendezvous_group_close(struct rendezvous *rdv)
 {
     struct tryst_group *group = rdv->group;
-    rendezvous_reap(rdv);
+    pass_reap(rdv);
     list_for_each_safe (&rdv->scopes.all, node, after)
         scope_free(container_of(node, struct scope, node));
     list_for_each_safe (&group->met, node, after)

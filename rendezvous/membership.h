@@ -18,7 +18,7 @@ struct tryst_group;
  *  peers, and connect to the control tree. TRYST_OK or TRYST_E_NOMEM. */
 tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
                                    struct err *err);
-/** Leave the group, in this order, with rendezvous_progress (and the poller) between the
+/** Leave the group, in this order, with pass_run (and the poller) between the
  *  steps:
  *  leave:       cancel everything, answer CLOSED from now on; until quiet, or a deadline
  *  leave_send:  send LEAVE to all; until `read`: they have read this rank's last frames,

@@ -6,7 +6,7 @@
 #include "core/os/fork.h"
 #include "core/text/refuse.h"
 #include "rendezvous/op/engine.h"
-#include "submission.h"
+#include "rendezvous/progress/submission.h"
 #include "tryst/sized.h"
 
 /* True in a forked child: the operation is the parent's, and only outcomes stored

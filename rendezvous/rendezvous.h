@@ -3,7 +3,7 @@
  *  The rendezvous engine of one context: operations meet by key and become transfers.
  *
  *  Domain: all functions are called by the thread that holds the context's progress lock,
- *  except rendezvous_owner, rendezvous_completions and rendezvous_eager_max.
+ *  except rendezvous_eager_max.
  */
 #ifndef TRYST_RENDEZVOUS_RENDEZVOUS_H
 #define TRYST_RENDEZVOUS_RENDEZVOUS_H
@@ -27,18 +27,20 @@ struct rail;
 struct rail_events;
 struct rendezvous;
 struct memory_cache;
+struct recorder;
 struct sched;
 struct transfer;
 struct tryst_group;
 struct tryst_host;
 
 struct rendezvous_params {
-    void *owner; /**< the context, for rendezvous_owner */
+    tryst_ctx *ctx; /**< passed to the functions below, not used */
     const struct config *config;
     const struct log *log;
     const struct clock *clock;
     struct poller *poller;
-    struct trace *trace; /**< NULL: off */
+    struct trace *trace;       /**< NULL: off */
+    struct recorder *recorder; /**< gets the time of waits; NULL: off */
     /** The host, which loads kinds of memory. NULL: host memory only. */
     const struct tryst_host *host;
     struct memory_cache *memory;
@@ -49,21 +51,12 @@ struct rendezvous_params {
      *  first need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: it opens in
      *  another thread, and rendezvous_rail_opened follows (a call before that may return
      *  an error). Else `text` (TRANSPORT_TEXT_MAX) receives the reason of a failure. */
-    tryst_status (*rail_open)(void *owner, int kind, uint32_t place, char *text);
-    /** Take the progress lock for a submission if the lock is free (true: taken), and
-     *  release it. Any thread. NULL: submissions are always queued. */
-    bool (*enter)(void *owner);
-    void (*leave)(void *owner);
-    /** Have another thread call rendezvous_ack_timer every TRYST_ACK_DELAY, until that
-     *  returns false. Called with the lock, when a thread that leaves delays
-     *  acknowledgements. False: no thread could be started. NULL: no acknowledgement is
-     *  delayed. */
-    bool (*ack_timer_call)(void *owner);
+    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t place, char *text);
     /** Start the driver of devices of `kind`, in another thread, `device` first. Any
      *  thread; never blocks. TRYST_OK (started already), TRYST_IN_PROGRESS:
      *  rendezvous_device_started follows; or an error. NULL: the first use of a device
      *  starts the driver, and blocks. */
-    tryst_status (*device_start)(void *owner, tryst_memory_kind kind, int32_t device);
+    tryst_status (*device_start)(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device);
 };
 
 /** The events that the rails of this context are opened with. */
@@ -82,25 +75,6 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
 /** Close the engine; no group is left. Handles that the user still holds stay readable,
  *  and the engine's memory stays until the last of them is released. */
 void rendezvous_close(struct rendezvous *rdv);
-
-/** Make one pass: submissions, rails, deadlines, ticks, frames to send, completions. The
- *  caller runs the poller. Returns the number of events. */
-int rendezvous_progress(struct rendezvous *rdv);
-/** Make the next pass read the clock. */
-void rendezvous_clock_due(struct rendezvous *rdv);
-/** Send, when a thread leaves, all that is queued or waits to go with other frames,
- *  except acknowledgements that are delayed for a reply. Call it before the lock is
- *  released. */
-void rendezvous_settle(struct rendezvous *rdv);
-/** Send the delayed acknowledgements; called with the lock. False: none were delayed for
- *  a while, so the timer stops until the next ack_timer_call. */
-bool rendezvous_ack_timer(struct rendezvous *rdv);
-/** Prepare the caller's sleep on the poller: announce small receives, send what is
- *  queued, arm the rails. Returns TRYST_OK (sleep), TRYST_AGAIN (make a pass first), or
- *  TRYST_E_UNSUPPORTED (sleep in short naps). */
-tryst_status rendezvous_arm(struct rendezvous *rdv);
-/** Return the time at which the next timer must run (CLOCK_MONOTONIC ns); 0: none. */
-uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 
 /** Add the rail of transport `kind` (enum transport_kind) at `place`. The rail belongs to
  *  the caller, and is closed after rendezvous_group_close. At most MEMORY_RAILS_MAX rails
@@ -122,15 +96,5 @@ void rendezvous_rails_forget(struct rendezvous *rdv);
 tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tcp,
                                struct link_address *address_p);
 void rendezvous_listen_stop(struct rendezvous *rdv);
-/** Note that the sleeper is awake, so that submissions need not wake it. */
-void rendezvous_awake(struct rendezvous *rdv);
-/** Close endpoints, finish peers, free scopes: nothing else is walking them now. Part of
- *  a pass, and of rendezvous_group_close. */
-void rendezvous_reap(struct rendezvous *rdv);
-/** Return the owner. Any thread. */
-void *rendezvous_owner(const struct rendezvous *rdv);
-/** Return the number of completed operations of the context. Any thread: the value grows
- *  after outcomes were stored, so while it is unchanged no operation need be tested. */
-uint64_t rendezvous_completions(const struct rendezvous *rdv);
 
 #endif

@@ -16,15 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "live_gather.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/progress/live_gather.h"
+#include "rendezvous/progress/submission.h"
 #include "rendezvous/protocol/producer.h"
 #include "rendezvous/protocol/protocol.h"
 #include "rendezvous/protocol/want.h"
-#include "submission.h"
 #include "tryst/sized.h"
 
 /* ---- aborted ----------------------------------------------------------------------- */

@@ -12,12 +12,15 @@
  */
 #include "stream_wait.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "core/memory/alloc.h"
+#include "core/text/refuse.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/progress/progress.h"
+#include "rendezvous/progress/submission.h"
 #include "rendezvous/protocol/op_device.h"
-#include "submission.h"
 
 /* One word a cache line: the device polls it. */
 enum { GATE_STRIDE = 64, GATES_PER_PAGE = 64 };
@@ -222,13 +225,15 @@ static tryst_status stream_failure_log(struct rendezvous *rdv,
                                        const struct memory_ops *memory, int32_t device,
                                        tryst_status status)
 {
-    LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+    LOG_WARN_LIMITED(rdv->log, &rdv->limits.devices, DEVICES_LOG_NS,
                      "a stream of %s device %d cannot wait for an operation: %s",
                      memory->name, (int)device, memory->error_text());
     return status;
 }
 
-tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream)
+/* Make the work that is queued in `stream` after this call wait until `op` is complete.
+ * Some thread must make progress. */
+static tryst_status stream_wait(tryst_op *op, int32_t device, void *stream)
 {
     struct rendezvous *rdv = op->rdv;
     const struct memory_ops *memory;
@@ -251,4 +256,30 @@ tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream)
     gate->submit.run = gate_run;
     rendezvous_submit(rdv, &gate->submit);
     return TRYST_OK;
+}
+
+/* Start the background thread, too: no thread of the program may wait while the
+ * stream does. */
+tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
+{
+    if (!op)
+        return refuse_null("make a stream wait", "op");
+    tryst_status status = rendezvous_usable(op->rdv);
+    if (status != TRYST_OK)
+        return refuse_unusable("make a stream wait", status);
+    if (tryst_op_test(op) != TRYST_IN_PROGRESS)
+        return TRYST_OK; /* the operation is complete already */
+    status = progress_thread_start(op->rdv);
+    if (status != TRYST_OK)
+        return refuse(status, "cannot make a stream wait: cannot create a thread: %s",
+                      err_reason(errno));
+    status = stream_wait(op, device, stream);
+    if (status == TRYST_OK && op->kind >= OP_STEP_CLOSE)
+        op_used(op, false);
+    if (status != TRYST_OK)
+        return refuse(status,
+                      "cannot make a stream of device %d wait: %s; the log has the "
+                      "driver's error",
+                      (int)device, tryst_status_str(status));
+    return status;
 }

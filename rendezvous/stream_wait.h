@@ -14,8 +14,5 @@ void gates_open(struct gates *gates);
 /** Close the set when all operations are complete. Waits, 2 s at most, for streams that
  *  have not passed their words. */
 void gates_close(struct gates *gates, const struct log *log);
-/** Make the work that is queued in `stream` after this call wait until `op` is complete,
- *  as tryst_op_stream_wait. Any thread; some thread must make progress. */
-tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 #endif

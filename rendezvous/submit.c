@@ -11,105 +11,25 @@
 #include <string.h>
 
 #include "core/text/refuse.h"
-#include "live_gather.h"
-#include "rendezvous/op/deadline.h"
+#include "op_begin.h"
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/op/engine.h"
-#include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/progress/live_gather.h"
+#include "rendezvous/progress/submission.h"
 #include "rendezvous/protocol/consumer.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/producer.h"
 #include "step.h"
-#include "submission.h"
 #include "tryst/sized.h"
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-/* Fail the operation if its scope is closing or aborted, or its peer has failed. True if
- * so. */
-static bool op_reject_if_failed(tryst_op *op)
-{
-    const struct scope *scope = op->scope;
-    const struct peer *peer = op->peer;
-    if (scope->state == SCOPE_CLOSING)
-        op_report(op, TRYST_E_CLOSED, op->rdv->group->roster.rank, TRYST_E_CLOSED,
-                  "its step was closed");
-    else if (scope->abort_status != TRYST_OK)
-        op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
-                  scope->abort_text);
-    else if (peer && peer->life >= PEER_GIVING_UP)
-        op_report(op, peer->liveness.gone_status, peer->rank, peer->liveness.gone_status,
-                  peer->liveness.gone_text);
-    return op->reported;
-}
-
-/* Bind the operation to its entry and arm its deadline. False: there was no memory for
- * peer, entry or deadline, and the operation has ended. It got no number, so all later
- * operations of its key would meet wrong ones: the step is aborted on all ranks. */
-static bool op_bind(tryst_op *op)
-{
-    struct rendezvous *rdv = op->rdv;
-    uint64_t step_id = op->step_id;
-    if (op->peer)
-        op->entry = entry_get(op->scope, op->key);
-    if (op->entry && (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK))
-        return true;
-    op_report(op, TRYST_E_NOMEM, rdv->group->roster.rank, TRYST_E_NOMEM,
-              "cannot queue the operation: out of memory for its key, peer or deadline");
-    op_end(op);
-    rendezvous_abort(
-        rdv, step_id, TRYST_E_NOMEM, rdv->group->roster.rank, clock_wall_ns(),
-        "cannot queue an operation: out of memory for its key, peer or deadline", NULL);
-    return false;
-}
-
-/* Return the time of submission. The coarse clock is exact enough for warnings of waits.
- * It is read once for all submissions between two passes: reading it for each took a
- * tenth of the time of an 8-byte message. */
-static uint64_t submitted_ns(struct rendezvous *rdv, bool exact)
-{
-    enum { STAMPS = 32 }; /* read again after this many, in case no pass runs */
-    if (exact)
-        return rendezvous_now(rdv);
-    if (rdv->stamps_left-- == 0) {
-        rdv->stamp_ns = clock_coarse_ns(rdv->clock);
-        rdv->stamps_left = STAMPS - 1;
-    }
-    return rdv->stamp_ns;
-}
-
-static struct urgency op_urgency(const tryst_op *op)
-{
-    const struct rendezvous *rdv = op->rdv;
-    enum urgency_class kind =
-        op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
-    uint64_t mask = rdv->set.urgency_mask;
-    return (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
-                            .step = op->step_id & mask,
-                            .number = rdv->counters.submitted};
-}
-
 static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
-    op->scope = op->step->scope;
-    op->submitted_ns = submitted_ns(rdv, rdv->trace || op->deadline_at_ns);
-    if (op->deadline_at_ns)
-        op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
-                                 ? UINT64_MAX
-                                 : op->deadline_at_ns + op->submitted_ns;
-    op->peer =
-        peer_get(rdv->group, op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank);
-    list_push_back(&op->scope->ops, &op->scope_node);
-    rdv->counters.submitted++;
-    op->urgency = op_urgency(op);
-    if (op_reject_if_failed(op)) {
-        op_end(op);
-        return;
-    }
-    if (!op_bind(op))
+    if (!op_begin(op, op->step->scope, 0))
         return;
     if (op->kind == OP_SEND)
         producer_submit(op);

@@ -33,33 +33,33 @@ void engine_orphan_gone(struct rendezvous *rdv)
 /* ---- ids --------------------------------------------------------------------------- */
 
 /* Search for n free ids from id_next on, or from 1 where too few ids are left. If they
- * fit before the next live run, set ids_clear_end to its first id (without a run: to the
+ * fit before the next live run, set ids.clear_end to its first id (without a run: to the
  * end); else move id_next behind the run. Before the first wrap no live run is ahead. */
 static void ids_search(struct rendezvous *rdv, uint64_t n)
 {
-    uint64_t begin = rdv->id_mask + 1;
+    uint64_t begin = rdv->ids.mask + 1;
     uint64_t end = begin;
-    if (rdv->id_next + n > rdv->id_mask + 1)
-        rdv->id_next = 1;
-    rdv->ids_clear_end = rdv->id_next;
+    if (rdv->ids.next + n > rdv->ids.mask + 1)
+        rdv->ids.next = 1;
+    rdv->ids.clear_end = rdv->ids.next;
     for (struct hash_node *node = NULL;
-         (node = hash_table_next(&rdv->ids, node)) != NULL;) {
+         (node = hash_table_next(&rdv->ids.table, node)) != NULL;) {
         const tryst_op *op = container_of(node, tryst_op, by_id);
-        if (op->id >= begin || op->id + op->ids <= rdv->id_next)
+        if (op->id >= begin || op->id + op->ids <= rdv->ids.next)
             continue;
         begin = op->id;
         end = op->id + op->ids;
     }
-    if (begin >= rdv->id_next + n)
-        rdv->ids_clear_end = begin;
+    if (begin >= rdv->ids.next + n)
+        rdv->ids.clear_end = begin;
     else
-        rdv->id_next = end;
+        rdv->ids.next = end;
 }
 
 uint64_t engine_ids(struct rendezvous *rdv, uint64_t n)
 {
-    while (rdv->id_next + n > rdv->ids_clear_end)
+    while (rdv->ids.next + n > rdv->ids.clear_end)
         ids_search(rdv, n);
-    rdv->id_next += n;
-    return rdv->id_next - n;
+    rdv->ids.next += n;
+    return rdv->ids.next - n;
 }

@@ -33,6 +33,8 @@
 
 struct memory_cache;
 struct peer_events;
+struct progress;
+struct recorder;
 struct tryst_group;
 struct tryst_host;
 
@@ -92,19 +94,18 @@ struct rendezvous_counters {
 };
 
 struct rendezvous {
-    void *owner;
-    tryst_status (*rail_open)(void *owner, int kind, uint32_t place, char *text);
-    bool (*enter)(void *owner);
-    void (*leave)(void *owner);
-    bool (*ack_timer_call)(void *owner);
-    tryst_status (*device_start)(void *owner, tryst_memory_kind kind, int32_t device);
+    tryst_ctx *ctx; /**< passed to the two functions, not used */
+    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t place, char *text);
+    tryst_status (*device_start)(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device);
     const struct config *config;
     const struct log *log;
     const struct clock *clock;
     struct poller *poller;
     struct trace *trace;
+    struct recorder *recorder;
     struct sched *sched;
-    struct above above; /**< the engine of collectives; all zero: none */
+    struct progress *progress; /**< NULL: the owner makes the passes (tests) */
+    struct above above;        /**< the engine of collectives; all zero: none */
     const struct op_events *op_events;
     const struct peer_events *peer_events;
     struct rendezvous_settings set;
@@ -122,17 +123,22 @@ struct rendezvous {
     struct pool *ops, *wants, *slices, *devices, *steps;
     struct pool *unexpected[UNEXPECTED_CLASSES]; /**< by payload class (eager.h) */
     struct pool *recv_runs, *recv_slices;
-    struct hash_table ids; /**< announced receives, by id */
-    uint64_t id_next, id_mask;
+    struct {
+        struct hash_table table; /**< announced receives, by id */
+        uint64_t next, mask;
+        uint64_t clear_end; /**< ids in [next, clear_end) belong to no live run */
+    } ids;
     struct scopes scopes; /**< the steps of the group */
     struct list completed;
     struct list flush;
     /** peer->out.idle_node: peers with records or headers for the next idle pass. */
     struct list idle_peers;
-    /** True: acknowledgements may wait when a thread leaves the engine. */
-    bool ack_timer_runs;
-    /** Consecutive calls of the timer that found no acknowledgement waiting. */
-    uint32_t ack_timer_idle;
+    struct {
+        /** True: acknowledgements may wait when a thread leaves the engine. */
+        bool timer_runs;
+        /** Consecutive calls of the timer that found no acknowledgement waiting. */
+        uint32_t timer_idle;
+    } acks;
     /** peer->in.unannounced_node: peers with small receives that are not announced. */
     struct list unannounced_peers;
     struct {
@@ -163,44 +169,58 @@ struct rendezvous {
     struct tryst_group *group;
     uint64_t cookie; /**< first half of the session cookie; every frame begins with it */
 
-    struct abort_note aborts[ABORT_NOTES];
-    uint32_t aborts_count;
+    struct {
+        struct abort_note notes[ABORT_NOTES];
+        uint32_t count;
+    } aborts;
 
-    uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) belong to no live run */
-    int64_t clock_skew_ns;  /**< for tests: added to this rank's clock */
-    uint64_t clock_id;
-    int32_t root_rank;        /**< the peer that root_ns was computed from; -1: none */
-    _Atomic(int64_t) root_ns; /**< rank 0's clock minus this rank's */
-    _Atomic(uint64_t) root_error_ns; /**< error bound of root_ns; UINT64_MAX: unknown */
+    /** Rank 0's clock, for times that ranks compare (peer/clock_offset.c). */
+    struct {
+        int64_t skew_ns; /**< for tests: added to this rank's clock */
+        uint64_t id;
+        int32_t rank;               /**< the peer that `ns` was computed from; -1: none */
+        _Atomic(int64_t) ns;        /**< rank 0's clock minus this rank's */
+        _Atomic(uint64_t) error_ns; /**< error bound of `ns`; UINT64_MAX: unknown */
+    } root_clock;
 
     bool ran_inline; /**< a submission has run since the last pass */
     /** Since the last pass the transport, or the pool, had no room for a slice to
      *  send. */
     bool start_failed;
-    uint32_t passes;
-    uint64_t moving;   /**< slices that are posted, or started and not acknowledged */
-    uint64_t moved_ns; /**< the start of the last pass with `moving` > 0; 0: unknown */
-    uint32_t pauses;   /**< passes that came PAUSE_NS or more after the one before */
-    bool leaving;      /**< the group is being closed */
+    struct {
+        uint64_t moving;  /**< slices that are posted, or started and not acknowledged */
+        uint64_t seen_ns; /**< the start of the last pass with `moving` > 0; 0: unknown */
+        uint32_t pauses;  /**< passes that came PAUSE_NS or more after the one before */
+    } bulk;
+    struct {
+        bool begun; /**< the group is being closed */
+        /** LEAVE was sent to all links that were up. A link that comes up later sends
+         *  LEAVE then. */
+        bool sent;
+        bool cut; /**< all peers were given up; no new rank becomes a peer */
+    } leave;
     /** There was no memory for the parent in the control tree: each tick joins again. */
     bool join_again;
-    /** LEAVE was sent to all links that were up. A link that comes up later sends LEAVE
-     *  then. */
-    bool leave_sent;
-    bool cut;         /**< all peers were given up; no new rank becomes a peer */
-    bool reap;        /**< rendezvous_reap has work */
-    bool aborts_due;  /**< rendezvous_reap has aborts of peers to forward */
-    uint64_t tick_ns; /**< the time of the next housekeeping */
-    /** tick_ns at the last search for lost packets (peer/loss.h), and searches since. */
-    uint64_t loss_tick_ns;
-    uint32_t loss_searches;
-    uint64_t timers_ns; /**< the time of the last timers_run */
-    uint64_t stamp_ns;  /**< the coarse clock, as read for the last submissions */
-    /** Submissions that may use stamp_ns before it is read again. */
-    uint32_t stamps_left;
-    /** The clock as this pass or event first read it; 0: not read yet. */
-    uint64_t pass_ns;
-    struct log_limit links_limit, cookies_limit, devices_limit, aborts_limit;
+    bool reap;       /**< pass_reap has work */
+    bool aborts_due; /**< pass_reap has aborts of peers to forward */
+    /** The search for lost packets (peer/loss.h). */
+    struct {
+        uint64_t tick_ns; /**< times.tick_ns at the last search */
+        uint32_t searches;
+    } loss;
+    struct {
+        uint64_t tick_ns;   /**< the time of the next housekeeping */
+        uint64_t timers_ns; /**< when timers last ran */
+        uint64_t stamp_ns;  /**< the coarse clock, as read for the last submissions */
+        /** Submissions that may use stamp_ns before it is read again. */
+        uint32_t stamps_left;
+        uint32_t passes;
+        /** The clock as this pass or event first read it; 0: not read yet. */
+        uint64_t pass_ns;
+    } times;
+    struct {
+        struct log_limit links, cookies, devices, aborts;
+    } limits;
     struct rendezvous_counters counters;
 };
 
@@ -213,8 +233,8 @@ static inline uint64_t rail_slice_bytes(const struct rail *rail, uint64_t most)
 /** Count a slice that was posted or has started. */
 static inline void rendezvous_moves(struct rendezvous *rdv)
 {
-    if (rdv->moving++ == 0)
-        rdv->moved_ns = 0;
+    if (rdv->bulk.moving++ == 0)
+        rdv->bulk.seen_ns = 0;
 }
 
 /** Return the first of n consecutive ids that no live run uses. */
@@ -238,11 +258,22 @@ static inline void op_fail(tryst_op *op, tryst_status status, const char *text)
     op_fail_from(op, (struct cause){status, -1, status}, text);
 }
 
+/** Have pass_reap run at the end of the pass. */
+static inline void engine_reap_soon(struct rendezvous *rdv)
+{
+    rdv->reap = true;
+}
+/** Have the housekeeping run at `at_ns`, or sooner (0: in the next pass). */
+static inline void engine_tick_at(struct rendezvous *rdv, uint64_t at_ns)
+{
+    if (at_ns < rdv->times.tick_ns)
+        rdv->times.tick_ns = at_ns;
+}
 /** Check at the end of the pass whether the closing scope can end. */
 static inline void rendezvous_reap_later(struct rendezvous *rdv, struct scope *scope)
 {
     scope_reap_later(scope);
-    rdv->reap = true;
+    engine_reap_soon(rdv);
 }
 /** Run the engine of collectives; returns the number of runs that advanced. */
 static inline int above_run(struct rendezvous *rdv)
@@ -254,9 +285,9 @@ static inline int above_run(struct rendezvous *rdv)
 }
 static inline uint64_t rendezvous_now(struct rendezvous *rdv)
 {
-    if (!rdv->pass_ns)
-        rdv->pass_ns = clock_now_ns(rdv->clock);
-    return rdv->pass_ns;
+    if (!rdv->times.pass_ns)
+        rdv->times.pass_ns = clock_now_ns(rdv->clock);
+    return rdv->times.pass_ns;
 }
 
 #endif

@@ -281,7 +281,7 @@ void op_end(tryst_op *op)
         list_remove(&op->waiting_node);
     list_remove(&op->sent.late_node);
     if (op->id)
-        hash_table_remove(&op->rdv->ids, &op->by_id);
+        hash_table_remove(&op->rdv->ids.table, &op->by_id);
     op->scope = NULL;
     op->entry = NULL;
     if (scope && scope->state == SCOPE_CLOSING)
@@ -310,7 +310,7 @@ int op_complete_all(struct rendezvous *rdv)
         count++;
     }
     /* relaxed load: this thread alone writes `completions`. release: partner of
-     * rendezvous_completions. */
+     * tryst_wait_any. */
     uint64_t before = atomic_load_explicit(&rdv->completions, memory_order_relaxed);
     atomic_store_explicit(&rdv->completions, before + (uint64_t)count,
                           memory_order_release);

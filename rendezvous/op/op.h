@@ -141,7 +141,7 @@ struct tryst_op {
      *  this rank. */
     struct urgency urgency;
     tryst_tensor tensor;
-    struct hash_node by_id; /**< in rdv->ids, while `id` is not 0 */
+    struct hash_node by_id; /**< in rdv->ids.table, while `id` is not 0 */
     _Atomic(uint32_t) refs; /**< user's handle, all holds together, queued submissions */
     _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until the completion is visible */
     size_t heap_index; /**< index in the deadline heap; SIZE_MAX: not in the heap */

@@ -50,9 +50,9 @@ static void note_make(const struct scope *scope, struct abort_note *note)
 
 static const struct abort_note *note_find(const struct rendezvous *rdv, uint64_t step)
 {
-    for (uint32_t i = 0; i < rdv->aborts_count; i++)
-        if (rdv->aborts[i].step == step)
-            return &rdv->aborts[i];
+    for (uint32_t i = 0; i < rdv->aborts.count; i++)
+        if (rdv->aborts.notes[i].step == step)
+            return &rdv->aborts.notes[i];
     return NULL;
 }
 
@@ -60,16 +60,16 @@ static const struct abort_note *note_find(const struct rendezvous *rdv, uint64_t
  * the note of the oldest step. NULL: all notes are of newer steps. */
 static struct abort_note *note_place(struct rendezvous *rdv, uint64_t step)
 {
-    struct abort_note *oldest = &rdv->aborts[0];
-    for (uint32_t i = 0; i < rdv->aborts_count; i++) {
-        struct abort_note *note = &rdv->aborts[i];
+    struct abort_note *oldest = &rdv->aborts.notes[0];
+    for (uint32_t i = 0; i < rdv->aborts.count; i++) {
+        struct abort_note *note = &rdv->aborts.notes[i];
         if (note->step == step)
             return note;
         if (note->step < oldest->step)
             oldest = note;
     }
-    if (rdv->aborts_count < ABORT_NOTES)
-        return &rdv->aborts[rdv->aborts_count++];
+    if (rdv->aborts.count < ABORT_NOTES)
+        return &rdv->aborts.notes[rdv->aborts.count++];
     return oldest->step < step ? oldest : NULL;
 }
 
@@ -105,9 +105,9 @@ struct cause step_refuses(const struct rendezvous *rdv, const struct scope *scop
         return (struct cause){TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
     if (note)
         return (struct cause){TRYST_E_ABORTED, note->rank, note->status};
-    tryst_status status = !closed        ? TRYST_OK
-                          : rdv->leaving ? TRYST_E_LEFT
-                                         : TRYST_E_CLOSED;
+    tryst_status status = !closed            ? TRYST_OK
+                          : rdv->leave.begun ? TRYST_E_LEFT
+                                             : TRYST_E_CLOSED;
     return (struct cause){status, rank, status};
 }
 
@@ -184,10 +184,10 @@ static const struct scope *scope_after(const struct scopes *scopes, uint64_t num
 static const struct abort_note *note_after(const struct rendezvous *rdv, uint64_t number)
 {
     const struct abort_note *next = NULL;
-    for (uint32_t i = 0; i < rdv->aborts_count; i++)
-        if (rdv->aborts[i].number > number &&
-            (!next || rdv->aborts[i].number < next->number))
-            next = &rdv->aborts[i];
+    for (uint32_t i = 0; i < rdv->aborts.count; i++)
+        if (rdv->aborts.notes[i].number > number &&
+            (!next || rdv->aborts.notes[i].number < next->number))
+            next = &rdv->aborts.notes[i];
     return next;
 }
 
@@ -231,10 +231,12 @@ void aborts_send_all(struct rendezvous *rdv)
  * are forwarded together at the end of the pass. */
 static void causes_send(struct rendezvous *rdv, const struct peer *from)
 {
-    if (!from)
+    if (!from) {
         aborts_send_all(rdv);
-    else
-        rdv->aborts_due = rdv->reap = true;
+        return;
+    }
+    rdv->aborts_due = true;
+    engine_reap_soon(rdv);
 }
 
 /* ---- a step is aborted ------------------------------------------------------------- */
@@ -304,7 +306,7 @@ static void early_drop(struct peer *from, int32_t origin)
     if (from->rank == origin)
         peer_fault(from, PEER_FAULT_ABORTS, NULL);
     else
-        LOG_WARN_LIMITED(rdv->log, &rdv->aborts_limit, DROPPED_LOG_NS,
+        LOG_WARN_LIMITED(rdv->log, &rdv->limits.aborts, DROPPED_LOG_NS,
                          "cannot keep an abort of rank %d, passed on by rank %d: too "
                          "many aborts wait here for steps that are not open yet",
                          origin, from->rank);
@@ -373,7 +375,7 @@ void abort_report(struct rendezvous *rdv, struct scope *scope, struct cause caus
     scope->reported_status = cause.origin_status;
     snprintf(scope->abort_text, sizeof scope->abort_text, "%s", text);
     list_push_back(&rdv->scopes.reported, &scope->reported_node);
-    rdv->reap = true;
+    engine_reap_soon(rdv);
 }
 
 void aborts_reported_run(struct rendezvous *rdv)

@@ -85,13 +85,13 @@ static void link_farewell(struct peer *peer, struct link *link)
 static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;
-    if (peer->rdv->leave_sent && peer->life >= PEER_GIVING_UP) {
+    if (peer->rdv->leave.sent && peer->life >= PEER_GIVING_UP) {
         link_farewell(peer, link);
         return;
     }
     bool ours_stays =
         peer->link.state == PEER_LINK_CONNECTING && peer->link.link && rank < peer->rank;
-    if (peer->life >= PEER_GIVING_UP && !peer->left && !peer->rdv->leaving) {
+    if (peer->life >= PEER_GIVING_UP && !peer->left && !peer->rdv->leave.begun) {
         link_give_up(peer, link);
         return;
     }
@@ -120,7 +120,7 @@ static void refused_note(struct rendezvous *rdv, const struct link *link,
     char who[LINK_PEER_TEXT_BYTES];
     rdv->counters.links_refused++;
     link_peer_text(link, who);
-    LOG_WARN_LIMITED(rdv->log, &rdv->links_limit, REFUSED_LOG_NS,
+    LOG_WARN_LIMITED(rdv->log, &rdv->limits.links, REFUSED_LOG_NS,
                      "refused a connection from %s: %s", who, what);
 }
 

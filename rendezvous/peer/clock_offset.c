@@ -57,7 +57,7 @@ static uint64_t clock_id(int64_t skew_ns)
 /* Return the time of this rank's traces, plus the skew of tests. */
 static uint64_t now_ns(const struct rendezvous *rdv)
 {
-    return trace_now_ns(rdv->trace) + (uint64_t)rdv->clock_skew_ns;
+    return trace_now_ns(rdv->trace) + (uint64_t)rdv->root_clock.skew_ns;
 }
 
 /* ---- send -------------------------------------------------------------------------- */
@@ -72,10 +72,11 @@ void peer_clock_send(struct peer *peer)
         .now_ns = now,
         .echo_ns = peer->clock.their_ns,
         .held_ns = clock_since_ns(peer->clock.read_ns, now),
-        .clock_id = rdv->clock_id,
+        .clock_id = rdv->root_clock.id,
         /* relaxed: this thread is the only writer. */
-        .root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed),
-        .root_error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed)};
+        .root_ns = atomic_load_explicit(&rdv->root_clock.ns, memory_order_relaxed),
+        .root_error_ns =
+            atomic_load_explicit(&rdv->root_clock.error_ns, memory_order_relaxed)};
     (void)link_send(peer->link.link, LINK_CLOCK, &clock, sizeof clock, -1);
 }
 
@@ -112,15 +113,17 @@ static void root_clock_update(struct peer *peer, const struct link_clock *read)
     uint64_t width = (uint64_t)(clock->high_ns - clock->low_ns);
     uint64_t error = read->root_error_ns + width / 2 + width % 2;
     /* relaxed: this thread is the only writer; other threads use each value by itself. */
-    uint64_t known = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
+    uint64_t known =
+        atomic_load_explicit(&rdv->root_clock.error_ns, memory_order_relaxed);
     bool below = peer->rank < rdv->group->roster.rank;
     bool peer_text = read->root_error_ns <= (uint64_t)OFFSET_MAX &&
                      read->root_ns >= -OFFSET_MAX && read->root_ns <= OFFSET_MAX;
-    if (!below || !peer_text || (error > known && rdv->root_rank != peer->rank))
+    if (!below || !peer_text || (error > known && rdv->root_clock.rank != peer->rank))
         return;
-    rdv->root_rank = peer->rank;
-    atomic_store_explicit(&rdv->root_ns, read->root_ns + offset, memory_order_relaxed);
-    atomic_store_explicit(&rdv->root_error_ns, error, memory_order_relaxed);
+    rdv->root_clock.rank = peer->rank;
+    atomic_store_explicit(&rdv->root_clock.ns, read->root_ns + offset,
+                          memory_order_relaxed);
+    atomic_store_explicit(&rdv->root_clock.error_ns, error, memory_order_relaxed);
 }
 
 void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
@@ -138,7 +141,7 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
         return;
     clock->their_ns = read.now_ns;
     clock->read_ns = now;
-    if (read.clock_id && read.clock_id == rdv->clock_id)
+    if (read.clock_id && read.clock_id == rdv->root_clock.id)
         bounds_update(clock, now, 0, 0);
     else if (read.echo_ns) /* the peer sent `read` after it had read the echoed message */
         bounds_update(clock, now, (int64_t)(read.now_ns - now),
@@ -154,17 +157,17 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
 void rendezvous_clock_open(struct rendezvous *rdv)
 {
     bool root = rdv->group->roster.rank == 0;
-    rdv->clock_id = clock_id(rdv->clock_skew_ns);
-    rdv->root_rank = -1;
+    rdv->root_clock.id = clock_id(rdv->root_clock.skew_ns);
+    rdv->root_clock.rank = -1;
     /* relaxed: as in root_clock_update. */
-    atomic_store_explicit(&rdv->root_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&rdv->root_error_ns, root ? 0 : UINT64_MAX,
+    atomic_store_explicit(&rdv->root_clock.ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&rdv->root_clock.error_ns, root ? 0 : UINT64_MAX,
                           memory_order_relaxed);
 }
 
 void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns)
 {
-    rdv->clock_skew_ns = skew_ns;
+    rdv->root_clock.skew_ns = skew_ns;
 }
 
 bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
@@ -172,10 +175,11 @@ bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
 {
     /* relaxed: as in root_clock_update. The two values may come from different messages,
      * which does no harm. */
-    int64_t root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed);
-    uint64_t error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
+    int64_t root_ns = atomic_load_explicit(&rdv->root_clock.ns, memory_order_relaxed);
+    uint64_t error_ns =
+        atomic_load_explicit(&rdv->root_clock.error_ns, memory_order_relaxed);
     *offset_ns_p = root_ns;
     *error_ns_p = error_ns;
-    *shift_ns_p = rdv->clock_skew_ns + root_ns;
+    *shift_ns_p = rdv->root_clock.skew_ns + root_ns;
     return error_ns != UINT64_MAX;
 }

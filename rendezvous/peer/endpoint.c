@@ -77,7 +77,7 @@ static tryst_status candidate_rail_open(const struct peer *peer, char *text)
 {
     struct rendezvous *rdv = peer->rdv;
     return candidate_rail(peer) ? TRYST_OK
-                                : rdv->rail_open(rdv->owner, (int)candidate_kind(peer),
+                                : rdv->rail_open(rdv->ctx, (int)candidate_kind(peer),
                                                  candidate_place(peer), text);
 }
 
@@ -173,7 +173,7 @@ static void candidate_leave(struct peer *peer)
     /* from OPENING, STARTING, or READY before the first frame */
     peer->endpoint.state = PEER_EP_REFUSED;
     list_remove(&peer->out.flush_node);
-    peer->rdv->reap = true;
+    engine_reap_soon(peer->rdv);
 }
 
 /* Send EP_REFUSED for this candidate, and go on to the next one. */
@@ -477,7 +477,7 @@ void peer_ep_lost(struct peer *peer, const char *text)
     peer->endpoint.broken = true;
     peer_suspect(peer, SUSPICION_LOST);
     list_remove(&peer->out.flush_node);
-    peer->rdv->tick_ns = 0;
+    engine_tick_at(peer->rdv, 0);
 }
 
 /* ---- events of the transports ------------------------------------------------------ */
@@ -536,7 +536,7 @@ static void ep_closed(struct endpoint *ep)
     struct peer *peer = ep->arg;
     peer->endpoint.ep = NULL;
     peer->endpoint.closing = false;
-    peer->rdv->reap = true;
+    engine_reap_soon(peer->rdv);
 }
 
 static tryst_status ep_connect_send(struct endpoint *ep, const void *data, size_t bytes,

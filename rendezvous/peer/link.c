@@ -70,12 +70,12 @@ void peer_link_up(struct peer *peer)
     peer_clock_send(peer);
     aborts_send(peer);
     peer_left_send_all(peer);
-    if (rdv->leave_sent)
+    if (rdv->leave.sent)
         peer_leave(peer);
     /* The endpoint is not opened here: the peer's next message may be LEAVE, and opening
      * a rail may take a second. */
     if (peer->endpoint.wanted)
-        rdv->reap = true;
+        engine_reap_soon(rdv);
 }
 
 void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT_MAX])
@@ -122,8 +122,7 @@ static const char *peer_way(const struct peer *peer, uint32_t attempt,
 /* Have the next tick run within `ns`. */
 static void tick_within(struct rendezvous *rdv, uint64_t ns)
 {
-    if (rdv->tick_ns > rendezvous_now(rdv) + ns)
-        rdv->tick_ns = rendezvous_now(rdv) + ns;
+    engine_tick_at(rdv, rendezvous_now(rdv) + ns);
 }
 
 static void connect_later(struct peer *peer)
@@ -259,7 +258,7 @@ static bool way_next(struct peer *peer)
 void peer_link_redial(struct peer *peer)
 {
     peer_link_connect(peer);
-    if (peer->rdv->leave_sent && peer->life == PEER_ALIVE)
+    if (peer->rdv->leave.sent && peer->life == PEER_ALIVE)
         peer_leave(peer);
 }
 
@@ -311,7 +310,7 @@ static void gave_up_read(struct peer *peer, tryst_status status, const char *tex
     char reason[PEER_TEXT_MAX + PEER_LOSS_TEXT_MAX] = "gave up: ";
     size_t head = strlen(reason);
     peer_last_frames_read(peer);
-    if (peer->left || peer->rdv->leaving)
+    if (peer->left || peer->rdv->leave.begun)
         return;
     text_escape(text, bytes, reason + head, sizeof reason - head);
     peer_give_up(peer, status, reason);

@@ -47,8 +47,7 @@ static uint64_t suspicion_end_ns(const struct suspicion *suspicion)
 /* Have the next tick run when the grace is over, at the latest. */
 static void suspicion_tick_set(struct rendezvous *rdv, const struct suspicion *suspicion)
 {
-    if (rdv->tick_ns > suspicion_end_ns(suspicion))
-        rdv->tick_ns = suspicion_end_ns(suspicion);
+    engine_tick_at(rdv, suspicion_end_ns(suspicion));
 }
 
 /* Keep, of two reasons, the one with the earlier end of grace. */
@@ -111,7 +110,7 @@ void peer_link_gone(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
     peer_last_frames_read(peer);
-    if (peer_has_left(peer) || peer->rdv->leaving) {
+    if (peer_has_left(peer) || peer->rdv->leave.begun) {
         /* not `left`, which would be forwarded to other ranks */
         peer->liveness.end_expected = true;
         peer_give_up(peer, TRYST_E_LEFT, "has left the group");
@@ -126,7 +125,7 @@ void peer_link_gone(struct peer *peer, const char *text)
 static void peer_link_unreached(struct peer *peer, const char *why)
 {
     char reason[PEER_TEXT_MAX];
-    if (peer_has_left(peer) || peer->rdv->leaving) {
+    if (peer_has_left(peer) || peer->rdv->leave.begun) {
         peer_link_gone(peer, why);
         return;
     }
@@ -143,7 +142,7 @@ static void peer_link_unreached(struct peer *peer, const char *why)
  * if it was met before, else unreachable. */
 void peer_link_refused(struct peer *peer, const char *text)
 {
-    if (peer_has_left(peer) || peer->rdv->leaving) {
+    if (peer_has_left(peer) || peer->rdv->leave.begun) {
         peer_link_gone(peer, text);
         return;
     }

@@ -78,10 +78,10 @@ static void moved(struct peer *peer, uint64_t now_ns, uint64_t mark)
 static bool search_is_allowed(const struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
-    if (rdv->loss_tick_ns != rdv->tick_ns)
-        rdv->loss_searches = 0;
-    rdv->loss_tick_ns = rdv->tick_ns;
-    return rdv->loss_searches++ < SEARCHES_MAX;
+    if (rdv->loss.tick_ns != rdv->times.tick_ns)
+        rdv->loss.searches = 0;
+    rdv->loss.tick_ns = rdv->times.tick_ns;
+    return rdv->loss.searches++ < SEARCHES_MAX;
 }
 
 /* Search. Report a loss once its packet was repeated since the last search, and the end

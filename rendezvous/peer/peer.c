@@ -41,7 +41,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     peer->endpoint.candidates_count = select_candidates(
         &mine, &theirs, peer->endpoint.candidates, peer->endpoint.mechanism);
     peer->is_self = rank == roster->rank;
-    peer->life = rdv->cut ? PEER_GONE : PEER_ALIVE;
+    peer->life = rdv->leave.cut ? PEER_GONE : PEER_ALIVE;
     rdv->peer_events->open(peer);
     if (peer->is_self) {
         peer->endpoint.candidates[0] = TRANSPORT_SELF;
@@ -140,10 +140,10 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     if (!expected)
         LOG_WARN(rdv->log, "%s; its operations fail", peer->liveness.gone_text);
     if (peer->link.link && peer->link.state == PEER_LINK_UP && !peer->left &&
-        !rdv->leaving)
+        !rdv->leave.begun)
         peer_gave_up_send(peer, peer->link.link);
     /* The endpoint is closed at the end of the pass, outside its events. */
-    rdv->reap = true;
+    engine_reap_soon(rdv);
     peer_show(peer);
 }
 
@@ -200,4 +200,23 @@ void peer_show(const struct peer *peer)
                                                     : peer->endpoint.mechanism;
     memcpy(now.mechanism, text, strnlen(text, sizeof now.mechanism - 1));
     live_peer_put(live, &now);
+}
+
+struct cause op_refusal(const struct scope *scope, const struct peer *peer,
+                        const char **text_p)
+{
+    if (scope->state == SCOPE_CLOSING) {
+        *text_p = "its step was closed";
+        return (struct cause){TRYST_E_CLOSED, -1, TRYST_E_CLOSED};
+    }
+    if (scope->abort_status != TRYST_OK) {
+        *text_p = scope->abort_text;
+        return (struct cause){TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
+    }
+    if (peer && peer->life >= PEER_GIVING_UP) {
+        tryst_status status = peer->liveness.gone_status;
+        *text_p = peer->liveness.gone_text;
+        return (struct cause){status, peer->rank, status};
+    }
+    return (struct cause){TRYST_OK, -1, TRYST_OK};
 }

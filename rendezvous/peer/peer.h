@@ -171,7 +171,7 @@ struct peer_out {
     struct urgent_queue wants_waiting; /**< receives that wait for WANT quota */
     struct urgent_queue deferred_ops;  /**< receives that the peer has deferred */
     uint32_t wants_sent, wants_acked;
-    uint32_t pauses_sent; /**< rdv->pauses as of the newest frame sent */
+    uint32_t pauses_sent; /**< rdv->bulk.pauses as of the newest frame sent */
     /** Flags for each frame's header: lane.path.slice_bytes as of the newest DONE. */
     uint8_t slice_flags;
     /* This rank's sends: */
@@ -377,5 +377,11 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text);
 void peer_gone(struct peer *peer);
 /** Copy the peer's state to the live page, if there is one. */
 void peer_show(const struct peer *peer);
+
+/** Return why an operation of this step with this peer (NULL: none) cannot start: the
+ *  step is closed or aborted, or the peer has failed. TRYST_OK: it can; else `*text_p`
+ *  is the reason. */
+struct cause op_refusal(const struct scope *scope, const struct peer *peer,
+                        const char **text_p);
 
 #endif

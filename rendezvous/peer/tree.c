@@ -66,7 +66,7 @@ void peer_tree_join(struct rendezvous *rdv)
 
 void peer_tree_repair(struct peer *peer)
 {
-    if (peer->link.tree_parent && !peer->rdv->leaving)
+    if (peer->link.tree_parent && !peer->rdv->leave.begun)
         peer_tree_join(peer->rdv);
     peer->link.tree_parent = false;
 }
@@ -125,7 +125,7 @@ static bool left_mark(struct tryst_group *group, int rank)
     group->left[rank / 64] |= 1ull << rank % 64;
     if (group->peers[rank])
         peer_show(group->peers[rank]);
-    group->rdv->tick_ns = 0;
+    engine_tick_at(group->rdv, 0);
     return true;
 }
 
@@ -147,7 +147,7 @@ void peer_left_note(struct peer *peer)
     if (peer->life == PEER_ALIVE)
         peer->life = PEER_LEFT;
     peer_show(peer);
-    peer->rdv->tick_ns = 0;
+    engine_tick_at(peer->rdv, 0);
     if (left_mark(peer->rdv->group, peer->rank) && left_add(&news, peer->rank))
         left_forward(peer->rdv->group, &news, peer);
 }

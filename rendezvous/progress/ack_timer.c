@@ -4,17 +4,17 @@
  * thread delayed when it left the library.
  *
  * Idea: where two ranks exchange small tensors, a thread that leaves the library delays
- * an acknowledgement, so that the next tensor to the same peer carries it (rendezvous.c).
+ * an acknowledgement, so that the next tensor to the same peer carries it (pass.c).
  * If the thread computes instead, the timer thread sends the acknowledgement after
  * TRYST_ACK_DELAY, as TCP's delayed acknowledgement does (RFC 1122). The timer thread is
  * created at the first call, ticks until several ticks in a row had nothing to send, and
  * sleeps then: a program without ping-pong has no such thread.
  *
- *            ack_timer_call          rendezvous_ack_timer returns false
- *   none ──────────────────▶ ticks ─────────────────────────────────────▶ sleeps
- *     ▲                        ▲                                            │
- *     │                        └───────────── ack_timer_call ───────────────┤
- *     └───────────────────────────────────────────────── ack_timer_stop ────┘
+ *            ack_timer_call           acks_send returns false
+ *   none ──────────────────▶ ticks ─────────────────────────────▶ sleeps
+ *     ▲                        ▲                                    │
+ *     │                        └───────── ack_timer_call ───────────┤
+ *     └───────────────────────────────────── ack_timer_stop ────────┘
  *
  * The close of a group ends the thread: tryst_group_open works on the engine without the
  * progress lock, so between two groups no thread of the library may enter it.
@@ -24,13 +24,13 @@
  * tick that finds the progress lock taken does nothing: the thread that holds the lock
  * sends the acknowledgements.
  */
-#include "ctx.h"
-#include "rendezvous/rendezvous.h"
+#include "pass.h"
+#include "progress.h"
+#include "rendezvous/op/engine.h"
 
-tryst_status ack_timer_open(tryst_ctx *ctx)
+tryst_status ack_timer_open(struct ack_timer *timer, uint64_t delay_ns)
 {
-    struct ack_timer *timer = &ctx->ack_timer;
-    timer->delay_ns = config_time_ns(ctx->config, CONFIG_ACK_DELAY);
+    timer->delay_ns = delay_ns;
     if (pthread_mutex_init(&timer->mutex, NULL) != 0)
         return TRYST_E_SYSTEM;
     if (thread_cond_open(&timer->wake) == 0)
@@ -39,9 +39,9 @@ tryst_status ack_timer_open(tryst_ctx *ctx)
     return TRYST_E_SYSTEM;
 }
 
-void ack_timer_stop(tryst_ctx *ctx)
+void ack_timer_stop(struct rendezvous *rdv)
 {
-    struct ack_timer *timer = &ctx->ack_timer;
+    struct ack_timer *timer = &rdv->progress->ack_timer;
     pthread_mutex_lock(&timer->mutex);
     timer->stop = true;
     pthread_cond_signal(&timer->wake);
@@ -52,25 +52,23 @@ void ack_timer_stop(tryst_ctx *ctx)
     timer->runs = timer->called = timer->stop = false;
 }
 
-void ack_timer_close(tryst_ctx *ctx)
+void ack_timer_close(struct ack_timer *timer)
 {
-    struct ack_timer *timer = &ctx->ack_timer;
-    ack_timer_stop(ctx);
     pthread_cond_destroy(&timer->wake);
     pthread_mutex_destroy(&timer->mutex);
 }
 
-static void timer_run(tryst_ctx *ctx)
+static void timer_run(struct rendezvous *rdv)
 {
-    struct ack_timer *timer = &ctx->ack_timer;
-    if (!progress_enter(ctx))
+    struct ack_timer *timer = &rdv->progress->ack_timer;
+    if (!progress_lock_try(&rdv->progress->lock))
         return;
-    if (!rendezvous_ack_timer(ctx->rdv)) {
+    if (!acks_send(rdv)) {
         pthread_mutex_lock(&timer->mutex);
         timer->called = false;
         pthread_mutex_unlock(&timer->mutex);
     }
-    progress_leave(ctx);
+    progress_lock_give(&rdv->progress->lock);
 }
 
 /* Sleep until ack_timer_call, then for the delay. The caller holds `mutex`. */
@@ -85,14 +83,14 @@ static void timer_wait(struct ack_timer *timer)
 
 static void timer_main(void *arg)
 {
-    tryst_ctx *ctx = arg;
-    struct ack_timer *timer = &ctx->ack_timer;
-    trace_thread_name(ctx->trace, "acknowledgements");
+    struct rendezvous *rdv = arg;
+    struct ack_timer *timer = &rdv->progress->ack_timer;
+    trace_thread_name(rdv->trace, "acknowledgements");
     pthread_mutex_lock(&timer->mutex);
     while (!timer->stop) {
         timer_wait(timer);
         pthread_mutex_unlock(&timer->mutex);
-        timer_run(ctx);
+        timer_run(rdv);
         pthread_mutex_lock(&timer->mutex);
     }
     pthread_mutex_unlock(&timer->mutex);
@@ -102,8 +100,8 @@ static void timer_main(void *arg)
  * calls again. */
 static void timer_stop(void *arg)
 {
-    tryst_ctx *ctx = arg;
-    struct ack_timer *timer = &ctx->ack_timer;
+    struct rendezvous *rdv = arg;
+    struct ack_timer *timer = &rdv->progress->ack_timer;
     if (pthread_mutex_trylock(&timer->mutex) != 0)
         return;
     timer->stop = true;
@@ -112,25 +110,24 @@ static void timer_stop(void *arg)
 }
 
 /* Create the thread. The caller holds `mutex`. */
-static bool timer_start(tryst_ctx *ctx)
+static bool timer_start(struct rendezvous *rdv)
 {
     struct thread_params params = {.run = timer_main,
                                    .stop = timer_stop,
-                                   .arg = ctx,
+                                   .arg = rdv,
                                    .name = "the acknowledgement timer",
-                                   .log = &ctx->log};
-    return thread_open(&ctx->ack_timer.thread, &params) == 0;
+                                   .log = rdv->log};
+    return thread_open(&rdv->progress->ack_timer.thread, &params) == 0;
 }
 
-bool ack_timer_call(void *arg)
+bool ack_timer_call(struct rendezvous *rdv)
 {
-    tryst_ctx *ctx = arg;
-    struct ack_timer *timer = &ctx->ack_timer;
+    struct ack_timer *timer = &rdv->progress->ack_timer;
     if (!timer->delay_ns)
         return false;
     pthread_mutex_lock(&timer->mutex);
     if (!timer->runs)
-        timer->runs = timer_start(ctx);
+        timer->runs = timer_start(rdv);
     bool called = timer->called = timer->runs && !timer->stop;
     pthread_cond_signal(&timer->wake);
     pthread_mutex_unlock(&timer->mutex);

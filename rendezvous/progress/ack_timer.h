@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 #include "core/thread/thread.h"
-#include "tryst/tryst.h"
+#include "tryst/status.h"
+
+struct rendezvous;
 
 /** The thread exists from the first ack_timer_call of a group until the group's close,
  *  and sleeps between calls. */
@@ -24,14 +26,14 @@ struct ack_timer {
     bool stop;         /**< the thread ends, or has ended because the process exits */
 };
 
-tryst_status ack_timer_open(tryst_ctx *ctx);
+tryst_status ack_timer_open(struct ack_timer *timer, uint64_t delay_ns);
 /** End the thread. The caller holds the progress lock, or no other thread calls; the
  *  engine's own state is reset when a group opens. */
-void ack_timer_stop(tryst_ctx *ctx);
-/** Stop it and free what ack_timer_open made. */
-void ack_timer_close(tryst_ctx *ctx);
+void ack_timer_stop(struct rendezvous *rdv);
+/** Free what ack_timer_open made; the thread has ended. */
+void ack_timer_close(struct ack_timer *timer);
 /** Start the ticks, and the thread unless it exists. False: TRYST_ACK_DELAY is 0, or
  *  the thread cannot be created. The caller holds the progress lock. */
-bool ack_timer_call(void *ctx);
+bool ack_timer_call(struct rendezvous *rdv);
 
 #endif

@@ -17,11 +17,11 @@
  *                               sleeps until the last wait ends, then backs off
  *
  * Two pairs of a store followed by a load on both sides (Dekker), all seq_cst:
- *   - A wait adds 1 to `waits_open`, then loads `thread_drives`; the thread stores
- *     `thread_drives`, then loads `waits_open`. So the thread does not sleep in epoll
+ *   - A wait adds 1 to `waits_open`, then loads `drives`; the thread stores `drives`,
+ *     then loads `waits_open`. So the thread does not sleep in epoll
  *     while a wait is open and no wake-up was sent.
- *   - The last wait subtracts 1 from `waits_open`, then loads `thread_sleeps`; the thread
- *     stores `thread_sleeps`, then loads `waits_open`. So the thread does not sleep after
+ *   - The last wait subtracts 1 from `waits_open`, then loads `sleeps`; the thread
+ *     stores `sleeps`, then loads `waits_open`. So the thread does not sleep after
  *     the last wait.
  *
  * Invariants: all signals are blocked in this thread (core/thread/thread.h); TRYST_BIND
@@ -29,13 +29,8 @@
  */
 #include <errno.h>
 
-#include "core/text/refuse.h"
-#include "ctx.h"
-#include "rendezvous/op/op.h"
-#include "rendezvous/rendezvous.h"
-#include "rendezvous/stream_wait.h"
-#include "rendezvous/submission.h"
-#include "thread.h"
+#include "progress.h"
+#include "rendezvous/op/engine.h"
 #include "topology/place/bind.h"
 
 /* How long the thread leaves the engine to waits that follow one another. Long beside the
@@ -43,130 +38,146 @@
  * is what an operation without a driver may lose when the program begins to compute. */
 #define BACK_OFF_NS (200 * NS_PER_US)
 
-static bool stop_is_requested(const struct progress *progress)
+tryst_status progress_thread_open(struct progress_thread *thread)
 {
-    /* acquire: pairs with the release in progress_thread_stop. */
-    return atomic_load_explicit(&progress->thread_stop, memory_order_acquire);
+    if (pthread_mutex_init(&thread->mutex, NULL) != 0)
+        return TRYST_E_SYSTEM;
+    if (thread_cond_open(&thread->wake) == 0)
+        return TRYST_OK;
+    pthread_mutex_destroy(&thread->mutex);
+    return TRYST_E_SYSTEM;
 }
 
-static bool program_waits(const struct progress *progress)
+void progress_thread_close(struct progress_thread *thread)
 {
-    return atomic_load_explicit(&progress->waits_open, memory_order_seq_cst) != 0;
+    pthread_mutex_destroy(&thread->mutex);
+    pthread_cond_destroy(&thread->wake);
+}
+
+static bool stop_is_requested(const struct progress_thread *thread)
+{
+    /* acquire: pairs with the release in progress_thread_stop. */
+    return atomic_load_explicit(&thread->stop, memory_order_acquire);
+}
+
+static bool program_waits(const struct progress_thread *thread)
+{
+    return atomic_load_explicit(&thread->waits_open, memory_order_seq_cst) != 0;
 }
 
 /* True if the thread leaves the engine. */
 static bool is_displaced(void *arg)
 {
-    const tryst_ctx *ctx = arg;
-    return stop_is_requested(&ctx->progress) || program_waits(&ctx->progress);
+    const struct rendezvous *rdv = arg;
+    return stop_is_requested(&rdv->progress->thread) ||
+           program_waits(&rdv->progress->thread);
 }
 
-void progress_thread_displace(tryst_ctx *ctx)
+void progress_thread_displace(struct rendezvous *rdv)
 {
-    struct progress *progress = &ctx->progress;
-    atomic_fetch_add_explicit(&progress->waits_count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&progress->waits_open, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&progress->thread_drives, memory_order_seq_cst))
-        poller_wake(&ctx->poller);
+    struct progress_thread *thread = &rdv->progress->thread;
+    atomic_fetch_add_explicit(&thread->waits_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&thread->waits_open, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&thread->drives, memory_order_seq_cst))
+        poller_wake(rdv->poller);
 }
 
-void progress_thread_resume(tryst_ctx *ctx)
+void progress_thread_resume(struct rendezvous *rdv)
 {
-    struct progress *progress = &ctx->progress;
-    if (atomic_fetch_sub_explicit(&progress->waits_open, 1, memory_order_seq_cst) != 1 ||
-        !atomic_load_explicit(&progress->thread_sleeps, memory_order_seq_cst))
+    struct progress_thread *thread = &rdv->progress->thread;
+    if (atomic_fetch_sub_explicit(&thread->waits_open, 1, memory_order_seq_cst) != 1 ||
+        !atomic_load_explicit(&thread->sleeps, memory_order_seq_cst))
         return;
-    pthread_mutex_lock(&progress->thread_mutex);
-    pthread_cond_signal(&progress->thread_wake);
-    pthread_mutex_unlock(&progress->thread_mutex);
+    pthread_mutex_lock(&thread->mutex);
+    pthread_cond_signal(&thread->wake);
+    pthread_mutex_unlock(&thread->mutex);
 }
 
 /* Sleep for a period; if `long_wait`, until the last wait has ended. */
-static void thread_sleep(struct progress *progress, bool long_wait)
+static void thread_sleep(struct progress_thread *thread, bool long_wait)
 {
     uint64_t period_ns = long_wait ? NS_PER_S : BACK_OFF_NS;
     struct timespec at = timespec_of(clock_monotonic_ns() + period_ns);
     int rc = 0;
-    pthread_mutex_lock(&progress->thread_mutex);
-    atomic_store_explicit(&progress->thread_sleeps, long_wait, memory_order_seq_cst);
-    while (rc == 0 && !stop_is_requested(progress) &&
-           (!long_wait || program_waits(progress)))
-        rc = pthread_cond_timedwait(&progress->thread_wake, &progress->thread_mutex, &at);
-    atomic_store_explicit(&progress->thread_sleeps, false, memory_order_relaxed);
-    pthread_mutex_unlock(&progress->thread_mutex);
+    pthread_mutex_lock(&thread->mutex);
+    atomic_store_explicit(&thread->sleeps, long_wait, memory_order_seq_cst);
+    while (rc == 0 && !stop_is_requested(thread) && (!long_wait || program_waits(thread)))
+        rc = pthread_cond_timedwait(&thread->wake, &thread->mutex, &at);
+    atomic_store_explicit(&thread->sleeps, false, memory_order_relaxed);
+    pthread_mutex_unlock(&thread->mutex);
 }
 
 /* Make one pass if the lock is free. True: there were events. */
-static bool pass_once(tryst_ctx *ctx)
+static bool pass_once(struct rendezvous *rdv)
 {
-    if (!progress_enter(ctx))
+    if (!progress_lock_try(&rdv->progress->lock))
         return false;
-    bool busy = progress_pass(ctx) > 0;
-    progress_lock_put(ctx);
+    bool busy = progress_pass(rdv) > 0;
+    progress_lock_put(rdv);
     return busy;
 }
 
 /* Leave the engine to the program until it is due to be driven by this thread. */
-static void back_off(tryst_ctx *ctx)
+static void back_off(struct rendezvous *rdv)
 {
-    struct progress *progress = &ctx->progress;
+    struct progress_thread *thread = &rdv->progress->thread;
     bool long_wait = false;
     for (;;) {
         /* relaxed: a count; a wait that is missed shows as one in the next period. */
         uint32_t before =
-            atomic_load_explicit(&progress->waits_count, memory_order_relaxed);
-        thread_sleep(progress, long_wait);
+            atomic_load_explicit(&thread->waits_count, memory_order_relaxed);
+        thread_sleep(thread, long_wait);
         bool quiet =
-            before == atomic_load_explicit(&progress->waits_count, memory_order_relaxed);
-        long_wait = quiet && program_waits(progress);
-        if (stop_is_requested(progress) ||
-            (!program_waits(progress) && (quiet || pass_once(ctx))))
+            before == atomic_load_explicit(&thread->waits_count, memory_order_relaxed);
+        long_wait = quiet && program_waits(thread);
+        if (stop_is_requested(thread) ||
+            (!program_waits(thread) && (quiet || pass_once(rdv))))
             return;
     }
 }
 
 /* Drive until the program waits, or another thread waits for the lock itself. Where the
  * lock is taken, the holder drives. */
-static void thread_drive(tryst_ctx *ctx)
+static void thread_drive(struct rendezvous *rdv)
 {
-    struct progress *progress = &ctx->progress;
-    if (!progress_enter(ctx)) {
-        thread_sleep(progress, false);
+    struct progress_thread *thread = &rdv->progress->thread;
+    if (!progress_lock_try(&rdv->progress->lock)) {
+        thread_sleep(thread, false);
         return;
     }
-    atomic_store_explicit(&progress->thread_drives, true, memory_order_seq_cst);
-    progress_until(ctx, is_displaced, ctx, TRYST_FOREVER);
-    atomic_store_explicit(&progress->thread_drives, false, memory_order_relaxed);
-    progress_lock_pass(ctx);
+    atomic_store_explicit(&thread->drives, true, memory_order_seq_cst);
+    progress_until(rdv, is_displaced, rdv, TRYST_FOREVER);
+    atomic_store_explicit(&thread->drives, false, memory_order_relaxed);
+    progress_lock_pass(rdv);
 }
 
 /* Bind the thread as TRYST_BIND describes. A failure is logged only: the thread works
  * without a binding. */
-static void thread_bind(tryst_ctx *ctx)
+static void thread_bind(struct rendezvous *rdv)
 {
     struct err err = ERR_INIT;
     char text[256] = "";
-    int place = tryst_group_local_rank(ctx->group);
+    int place = tryst_group_local_rank(rdv->group);
     tryst_status status =
         bind_thread(place > 0 ? (uint32_t)place : 0, &err, text, sizeof text);
     if (status == TRYST_OK)
-        LOG_INFO(&ctx->log, "the progress thread is %s", text);
+        LOG_INFO(rdv->log, "the progress thread is %s", text);
     else
-        LOG_WARN(&ctx->log, "cannot bind the progress thread (TRYST_BIND): %s",
+        LOG_WARN(rdv->log, "cannot bind the progress thread (TRYST_BIND): %s",
                  *err.text ? err.text : tryst_status_str(status));
 }
 
 static void thread_run(void *arg)
 {
-    tryst_ctx *ctx = arg;
-    trace_thread_name(ctx->trace, "progress");
-    if (config_enum(ctx->config, CONFIG_BIND) == CONFIG_BIND_AUTO)
-        thread_bind(ctx);
-    while (!stop_is_requested(&ctx->progress)) {
-        if (program_waits(&ctx->progress))
-            back_off(ctx);
+    struct rendezvous *rdv = arg;
+    trace_thread_name(rdv->trace, "progress");
+    if (config_enum(rdv->config, CONFIG_BIND) == CONFIG_BIND_AUTO)
+        thread_bind(rdv);
+    while (!stop_is_requested(&rdv->progress->thread)) {
+        if (program_waits(&rdv->progress->thread))
+            back_off(rdv);
         else
-            thread_drive(ctx);
+            thread_drive(rdv);
     }
 }
 
@@ -174,77 +185,51 @@ static void thread_run(void *arg)
  * thread, and exit repeats it. */
 static void thread_stop(void *arg)
 {
-    tryst_ctx *ctx = arg;
+    struct rendezvous *rdv = arg;
     /* release: pairs with the acquire in stop_is_requested. */
-    atomic_store_explicit(&ctx->progress.thread_stop, true, memory_order_release);
-    poller_wake(&ctx->poller);
-    pthread_cond_signal(&ctx->progress.thread_wake);
+    atomic_store_explicit(&rdv->progress->thread.stop, true, memory_order_release);
+    poller_wake(rdv->poller);
+    pthread_cond_signal(&rdv->progress->thread.wake);
 }
 
-static bool thread_runs(const struct progress *progress)
+static bool thread_runs(const struct progress_thread *thread)
 {
-    return atomic_load_explicit(&progress->thread_runs, memory_order_relaxed);
+    return atomic_load_explicit(&thread->runs, memory_order_relaxed);
 }
 
-tryst_status progress_thread_start(tryst_ctx *ctx)
+tryst_status progress_thread_start(struct rendezvous *rdv)
 {
-    struct progress *progress = &ctx->progress;
+    struct progress_thread *thread = &rdv->progress->thread;
     tryst_status status = TRYST_OK;
-    pthread_mutex_lock(&progress->thread_mutex);
-    if (!thread_runs(progress)) {
+    pthread_mutex_lock(&thread->mutex);
+    if (!thread_runs(thread)) {
         /* relaxed: the thread of the last group has been joined. */
-        atomic_store_explicit(&progress->thread_stop, false, memory_order_relaxed);
+        atomic_store_explicit(&thread->stop, false, memory_order_relaxed);
         struct thread_params params = {.run = thread_run,
                                        .stop = thread_stop,
-                                       .arg = ctx,
+                                       .arg = rdv,
                                        .name = "the background thread",
-                                       .log = &ctx->log};
-        int rc = thread_open(&progress->thread, &params);
-        /* relaxed, all: changed under thread_mutex or while no other thread calls, and a
+                                       .log = rdv->log};
+        int rc = thread_open(&thread->thread, &params);
+        /* relaxed, all: changed under `mutex` or while no other thread calls, and a
          * hint in progress_await. */
-        atomic_store_explicit(&progress->thread_runs, rc == 0, memory_order_relaxed);
+        atomic_store_explicit(&thread->runs, rc == 0, memory_order_relaxed);
         errno = rc;
         status = rc == 0 ? TRYST_OK : TRYST_E_SYSTEM;
     }
-    pthread_mutex_unlock(&progress->thread_mutex);
+    pthread_mutex_unlock(&thread->mutex);
     return status;
 }
 
-void progress_thread_stop(tryst_ctx *ctx)
+void progress_thread_stop(struct rendezvous *rdv)
 {
-    struct progress *progress = &ctx->progress;
-    if (!thread_runs(progress))
+    struct progress_thread *thread = &rdv->progress->thread;
+    if (!thread_runs(thread))
         return;
-    thread_stop(ctx);
-    pthread_mutex_lock(&progress->thread_mutex);
-    pthread_cond_signal(&progress->thread_wake);
-    pthread_mutex_unlock(&progress->thread_mutex);
-    pthread_join(progress->thread.id, NULL);
-    atomic_store_explicit(&progress->thread_runs, false, memory_order_relaxed);
-}
-
-/* Start the background thread, too: no thread of the program may wait while the
- * stream does. */
-tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
-{
-    if (!op)
-        return refuse_null("make a stream wait", "op");
-    tryst_status status = rendezvous_usable(op->rdv);
-    if (status != TRYST_OK)
-        return refuse_unusable("make a stream wait", status);
-    if (tryst_op_test(op) != TRYST_IN_PROGRESS)
-        return TRYST_OK; /* the operation is complete already */
-    status = progress_thread_start(rendezvous_owner(op->rdv));
-    if (status != TRYST_OK)
-        return refuse(status, "cannot make a stream wait: cannot create a thread: %s",
-                      err_reason(errno));
-    status = rendezvous_stream_wait(op, device, stream);
-    if (status == TRYST_OK && op->kind >= OP_STEP_CLOSE)
-        op_used(op, false);
-    if (status != TRYST_OK)
-        return refuse(status,
-                      "cannot make a stream of device %d wait: %s; the log has the "
-                      "driver's error",
-                      (int)device, tryst_status_str(status));
-    return status;
+    thread_stop(rdv);
+    pthread_mutex_lock(&thread->mutex);
+    pthread_cond_signal(&thread->wake);
+    pthread_mutex_unlock(&thread->mutex);
+    pthread_join(thread->thread.id, NULL);
+    atomic_store_explicit(&thread->runs, false, memory_order_relaxed);
 }

@@ -6,10 +6,9 @@
  */
 #include "commsched/profile/recorder.h"
 #include "core/text/refuse.h"
-#include "ctx.h"
-#include "rendezvous/op/op.h"
-#include "rendezvous/rendezvous.h"
-#include "rendezvous/submission.h"
+#include "progress.h"
+#include "rendezvous/op/engine.h"
+#include "submission.h"
 
 /* Refuse a wait with TRYST_E_INVALID: its argument `name` is NULL or, where it is
  * not, the call came from a callback. */
@@ -20,11 +19,6 @@ static tryst_status refuse_wait(const void *argument, const char *name)
     return refuse(TRYST_E_INVALID,
                   "cannot wait: a callback of an operation runs; submit, "
                   "cancel or release there, and wait outside");
-}
-
-static tryst_ctx *op_ctx(const tryst_op *op)
-{
-    return rendezvous_owner(op->rdv);
 }
 
 /* True if the operation `arg` is complete. The outcome is stored after the callback
@@ -38,15 +32,15 @@ static bool op_is_done(void *arg)
 
 /* Wait as progress_await does. The recorder of steps gets the time, in which the program
  * does not compute. */
-static void await_recorded(tryst_ctx *ctx, struct wait *wait)
+static void await_recorded(struct rendezvous *rdv, struct wait *wait)
 {
-    if (__builtin_expect(!ctx->recorder, 1)) {
-        progress_await(ctx, wait);
+    if (__builtin_expect(!rdv->recorder, 1)) {
+        progress_await(rdv, wait);
         return;
     }
-    recorder_wait_begin(ctx->recorder);
-    progress_await(ctx, wait);
-    recorder_wait_end(ctx->recorder);
+    recorder_wait_begin(rdv->recorder);
+    progress_await(rdv, wait);
+    recorder_wait_end(rdv->recorder);
 }
 
 /* Wait as tryst_wait does; TRYST_IN_PROGRESS: the time-out has passed. */
@@ -57,7 +51,7 @@ static inline tryst_status op_await(tryst_op *op, uint64_t timeout_ns)
         return status;
     struct wait wait = {
         .done = op_is_done, .arg = op, .op = op, .timeout_ns = timeout_ns};
-    await_recorded(op_ctx(op), &wait);
+    await_recorded(op->rdv, &wait);
     return op_outcome(op);
 }
 
@@ -139,26 +133,28 @@ static bool any_is_done(void *arg)
     struct any *any = arg;
     /* Read before the scan: an operation that completes during the scan raises the
      * counter. */
-    uint64_t completions = rendezvous_completions(any->rdv);
+    /* acquire: pairs with the store in op_complete_all. */
+    uint64_t completions =
+        atomic_load_explicit(&any->rdv->completions, memory_order_acquire);
     if (completions != any->completions)
         any_scan(any);
     any->completions = completions;
     return any->index < any->count;
 }
 
-/* Find the context that all of `ops` belong to, NULL if `ops` has no operation.
- * False: two contexts. */
-static bool ops_owner(tryst_op *const *ops, size_t count, tryst_ctx **ctx_p)
+/* Find the engine that all of `ops` belong to, NULL if `ops` has no operation.
+ * False: two engines. */
+static bool ops_engine(tryst_op *const *ops, size_t count, struct rendezvous **rdv_p)
 {
-    tryst_ctx *ctx = NULL;
+    struct rendezvous *rdv = NULL;
     for (size_t i = 0; i < count; i++) {
         if (!ops[i])
             continue;
-        if (ctx && op_ctx(ops[i]) != ctx)
+        if (rdv && ops[i]->rdv != rdv)
             return false;
-        ctx = op_ctx(ops[i]);
+        rdv = ops[i]->rdv;
     }
-    *ctx_p = ctx;
+    *rdv_p = rdv;
     return true;
 }
 
@@ -166,28 +162,28 @@ tryst_status tryst_wait_any(tryst_op *const *ops, size_t ops_count, uint64_t tim
                             size_t *index_p)
 {
     struct any any = {.ops = ops, .count = ops_count};
-    tryst_ctx *ctx;
+    struct rendezvous *rdv;
     if (!index_p)
         return refuse_null("wait", "index_p");
     *index_p = ops_count;
     if (ops_count && (!ops || op_callback_runs()))
         return refuse_wait(ops, "ops");
-    if (!ops_owner(ops, ops_count, &ctx))
+    if (!ops_engine(ops, ops_count, &rdv))
         return refuse(TRYST_E_INVALID,
                       "cannot wait for any: the operations belong to several contexts");
     any_scan(&any);
-    if (any.index == ops_count && ctx) {
+    if (any.index == ops_count && rdv) {
         struct wait wait = {.done = any_is_done, .arg = &any, .timeout_ns = timeout_ns};
-        if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+        if (rendezvous_usable(rdv) == TRYST_E_FORKED)
             return refuse_unusable("wait", TRYST_E_FORKED);
-        any.rdv = ctx->rdv;
+        any.rdv = rdv;
         any.completions = UINT64_MAX;
-        await_recorded(ctx, &wait);
+        await_recorded(rdv, &wait);
     }
     *index_p = any.index;
     if (any.index < ops_count)
         return tryst_op_test(ops[any.index]);
-    if (!ctx)
+    if (!rdv)
         return TRYST_OK;
     return refuse(TRYST_E_TIMEOUT,
                   "cannot wait for any: none of %zu operations is complete after %.3f s; "

@@ -47,7 +47,7 @@ static bool want_is_packed_next(const tryst_op *op)
 static void id_drop(tryst_op *op)
 {
     if (op->id)
-        hash_table_remove(&op->rdv->ids, &op->by_id);
+        hash_table_remove(&op->rdv->ids.table, &op->by_id);
     op->id = 0;
 }
 
@@ -238,7 +238,7 @@ static void recv_announce(tryst_op *op)
     }
     op->ids = op->run ? op->run->slices : 1;
     op->id = engine_ids(op->rdv, op->ids);
-    hash_table_add(&op->rdv->ids, &op->by_id, hash_keyed_id(op->id));
+    hash_table_add(&op->rdv->ids.table, &op->by_id, hash_keyed_id(op->id));
     if (op->run)
         recv_run_post(op, op->run);
     op->peer->out.wants_sent++;
@@ -414,7 +414,7 @@ void consumer_deliver(tryst_op *op, const struct arrived *arrived)
  * answer. */
 static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
-    struct hash_node *node = hash_table_find(&peer->rdv->ids, hash_keyed_id(id));
+    struct hash_node *node = hash_table_find(&peer->rdv->ids.table, hash_keyed_id(id));
     tryst_op *op = node ? container_of(node, tryst_op, by_id) : NULL;
     bool said = op && op->kind == OP_RECV && op->peer == peer && !want_is_packed_next(op);
     return said ? op : NULL;

@@ -22,28 +22,21 @@
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/group.h"
+#include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/outcome/cause.h"
 #include "want.h"
 
 /* ---- start ------------------------------------------------------------------------- */
 
-/* End a flow that cannot start: its step is closed or aborted, or its peer is gone. True
- * if the flow has ended. */
+/* End a flow that cannot start (op_refusal). True if it has ended. */
 static bool flow_refused(struct flow *flow, const struct scope *scope,
                          const struct peer *peer)
 {
-    const struct peer_liveness *end = &peer->liveness;
-    struct cause closed = {TRYST_E_CLOSED, -1, TRYST_E_CLOSED};
-    struct cause aborted = {TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
-    struct cause gone = {end->gone_status, peer->rank, end->gone_status};
-    if (scope->state == SCOPE_CLOSING)
-        flow->ops->ended(flow, closed, "its step was closed");
-    else if (scope->abort_status != TRYST_OK)
-        flow->ops->ended(flow, aborted, scope->abort_text);
-    else if (peer->life >= PEER_GIVING_UP)
-        flow->ops->ended(flow, gone, end->gone_text);
-    else
+    const char *text;
+    struct cause cause = op_refusal(scope, peer, &text);
+    if (cause.status == TRYST_OK)
         return false;
+    flow->ops->ended(flow, cause, text);
     return true;
 }
 

@@ -21,7 +21,7 @@
 static void row_missing_log(struct rendezvous *rdv, tryst_memory_kind kind,
                             const char *text)
 {
-    LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+    LOG_WARN_LIMITED(rdv->log, &rdv->limits.devices, DEVICES_LOG_NS,
                      "cannot use a tensor in memory of kind %d: %s", (int)kind, text);
 }
 
@@ -48,7 +48,7 @@ static tryst_status row_get_nonblocking(struct rendezvous *rdv,
     *memory_p = memory_ops_get(tensor->memory);
     if (*memory_p || !rdv->device_start)
         return op_device_row(rdv, tensor->memory, memory_p);
-    tryst_status status = rdv->device_start(rdv->owner, tensor->memory, tensor->device);
+    tryst_status status = rdv->device_start(rdv->ctx, tensor->memory, tensor->device);
     return status == TRYST_OK ? op_device_row(rdv, tensor->memory, memory_p) : status;
 }
 
@@ -62,7 +62,7 @@ static void tensor_mismatch_log(struct rendezvous *rdv, const tryst_tensor *tens
         (void)snprintf(why, sizeof why, "its memory is on device %d", (int)device);
     else
         (void)snprintf(why, sizeof why, "%s", memory->error_text());
-    LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+    LOG_WARN_LIMITED(rdv->log, &rdv->limits.devices, DEVICES_LOG_NS,
                      "cannot use the tensor at %p: not in memory of %s device %d, which "
                      "its fields memory and device name: %s",
                      tensor->data, memory->name, (int)tensor->device, why);
@@ -72,7 +72,7 @@ static void region_mismatch_log(struct rendezvous *rdv, const tryst_tensor *tens
                                 size_t bytes)
 {
     LOG_WARN_LIMITED(
-        rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+        rdv->log, &rdv->limits.devices, DEVICES_LOG_NS,
         "cannot use the tensor of %zu bytes at %p: its field mem must be a region "
         "of this context that covers it, of the same kind and device of memory",
         bytes, tensor->data);
@@ -220,7 +220,7 @@ static void loads_hold(tryst_op *op)
     op_hold(op);
     list_push_back(&op->rdv->device_loads, &device->loads_node);
     if (row_get_nonblocking(op->rdv, &op->tensor, &memory) != TRYST_IN_PROGRESS)
-        op->rdv->reap = true;
+        engine_reap_soon(op->rdv);
 }
 
 /* Release an operation: its driver has started (`memory` is set), or has failed with

@@ -438,7 +438,7 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
  * library while bulk was in flight. */
 __attribute__((noinline)) static unsigned pause_flag_pack(struct peer *peer)
 {
-    peer->out.pauses_sent = peer->rdv->pauses;
+    peer->out.pauses_sent = peer->rdv->bulk.pauses;
     return FRAME_PAUSED;
 }
 
@@ -454,7 +454,7 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
     header->frames_read = (uint32_t)peer->in.frames_read;
     header->wants_taken = peer->in.wants_got - peer->in.wants_unanswered;
     header->records = (uint16_t)records;
-    if (__builtin_expect(peer->out.pauses_sent != peer->rdv->pauses, 0))
+    if (__builtin_expect(peer->out.pauses_sent != peer->rdv->bulk.pauses, 0))
         flags |= pause_flag_pack(peer);
     if (names_in_many(&peer->in.names))
         flags |= FRAME_NAMES;
@@ -622,7 +622,7 @@ __attribute__((cold, noinline)) static void cookie_refuse(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     rdv->counters.wrong_cookies++;
-    LOG_WARN_LIMITED(rdv->log, &rdv->cookies_limit, COOKIES_LOG_NS,
+    LOG_WARN_LIMITED(rdv->log, &rdv->limits.cookies, COOKIES_LOG_NS,
                      "dropped a frame on the endpoint to rank %d: its cookie is not "
                      "of this session",
                      peer->rank);

@@ -116,7 +116,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->op = op;
     slice->index = index;
     slice->bulk.done = recv_slice_arrived;
-    slice->bulk.tag = (op->id + index) & op->rdv->id_mask;
+    slice->bulk.tag = (op->id + index) & op->rdv->ids.mask;
     slice->bulk.data = run->placed ? run->place_data : (char *)op->tensor.data + at;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
     slice->bulk.mem = run->placed ? run->place_mem : op->tensor.mem;
@@ -324,7 +324,7 @@ void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
     peer->in.slots_ahead -= !is_announced;
     run->ahead -= !is_announced;
     run->outstanding--;
-    peer->rdv->moving--;
+    peer->rdv->bulk.moving--;
 }
 
 void recv_run_advance(struct recv_run *run, struct recv_slice *slice)

@@ -77,7 +77,7 @@ void send_run_begin(struct want *want, tryst_op *op)
 void send_run_forget(struct want *want)
 {
     struct rendezvous *rdv = want->peer->rdv;
-    rdv->moving -= want->transfer.next - want->transfer.upto;
+    rdv->bulk.moving -= want->transfer.next - want->transfer.upto;
     sched_remove(rdv->sched, &want->transfer);
     want->transfer.upto = want->transfer.next;
 }
@@ -229,7 +229,7 @@ tryst_status transfer_start(struct transfer *transfer)
     slice->want = want;
     slice->index = index;
     slice->bulk.done = slice_sent;
-    slice->bulk.tag = (want->id + index) & peer->rdv->id_mask;
+    slice->bulk.tag = (want->id + index) & peer->rdv->ids.mask;
     slice->bulk.data =
         (char *)want->send->tensor.data + (uint64_t)index * transfer->slice_bytes;
     slice->bulk.bytes = transfer_slice_bytes(transfer, index);
@@ -295,7 +295,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
         done_failure_set(want->send, done);
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);
-        peer->rdv->moving--;
+        peer->rdv->bulk.moving--;
         sched_credit(peer->rdv->sched, transfer, bytes);
     }
     slice_size_send(peer);

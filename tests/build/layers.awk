@@ -25,7 +25,7 @@ BEGIN {
     may["topology"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw"
     transports = "transports/link transports/memory transports"
     below = "rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live"
-    rendezvous = below " rendezvous/op rendezvous/peer rendezvous/protocol rendezvous"
+    rendezvous = below " rendezvous/op rendezvous/peer rendezvous/protocol rendezvous/progress rendezvous"
     may["transports/link"] = "core"
     may["transports/memory"] = "core"
     may["transports"] = "core " transports
@@ -40,8 +40,8 @@ BEGIN {
     may["commsched/sched"] = "core"
     may["commsched/profile"] = "core topology/base"
     may["collectives"] = "core commsched/sched commsched/profile rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
-    may["rendezvous/progress"] = "core commsched/sched topology/place " rendezvous " commsched/profile"
-    may["context"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/profile collectives rendezvous/progress"
+    may["rendezvous/progress"] = "core commsched/sched commsched/profile topology/place " transports " " below " rendezvous/op rendezvous/peer rendezvous/protocol"
+    may["context"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/profile collectives"
     topology = "topology/base topology/machine topology/formats topology/routes topology/plan topology/sized topology/report topology/probe topology/place topology/draw topology"
     may["pipeline/base"] = ""
     may["pipeline/program"] = "pipeline/base"
@@ -74,7 +74,7 @@ BEGIN {
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " commsched/sched " rendezvous
-    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives rendezvous/progress context"
+    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
     may["tests/api/hostile"] = "tests core " topology " " transports " commsched/sched " rendezvous
     may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched collectives context"
     may["tests/pipeline"] = "tests " pipeline

@@ -47,7 +47,7 @@ put transports/shm/ring.h
 put rendezvous/table.h
 put rendezvous/bootstrap/roster.h
 put commsched/sched/slice.h
-put rendezvous/progress/op.h ../../transports/transport.h
+put collectives/op.h ../transports/transport.h
 mkdir -p "$dir/build/publish/core"
 ln -s "$dir/core" "$dir/build/publish/core/core"
 mkdir -p "$dir/build/publish/rendezvous_bootstrap/rendezvous"
@@ -74,11 +74,11 @@ put rendezvous/bootstrap/down.c ../../transports/transport.h core/log.h
 check "a sub-layer of what is below it" yes rendezvous/bootstrap/down.c
 put transports/up.c rendezvous/bootstrap/roster.h
 check "a layer of a sub-layer above it" no transports/up.c
-put rendezvous/progress/skip.c ../../transports/transport.h
-check "skipping a layer" no rendezvous/progress/skip.c
-put rendezvous/progress/deep.c op.h
-check "skipping a layer through a header" no rendezvous/progress/deep.c
-put commsched/sched/up.c ../../rendezvous/progress/op.h
+put collectives/skip.c ../transports/transport.h
+check "skipping a layer" no collectives/skip.c
+put collectives/deep.c op.h
+check "skipping a layer through a header" no collectives/deep.c
+put commsched/sched/up.c ../../collectives/op.h
 check "a layer of one above it" no commsched/sched/up.c
 put context/context.c ../transports/transport.h ../rendezvous/table.h ../core/log.h
 check "context sees all" yes context/context.c

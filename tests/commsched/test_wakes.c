@@ -9,8 +9,6 @@
  *
  * 2. Where the background thread runs, it leaves the engine to a thread that waits, and
  * drives again after the wait. */
-#include "support/unit.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,8 +16,11 @@
 #include <tryst/tryst.h>
 #include <unistd.h>
 
+#include "context/context.h"
 #include "core/os/clock.h"
-#include "rendezvous/progress/ctx.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/progress/progress.h"
+#include "support/unit.h"
 
 /* Longer than any pause of a busy machine. */
 enum { LONG_S = 20, ROUNDS = 20 };
@@ -71,7 +72,7 @@ static void *wait_run(void *arg)
 static void waiting_begin(tryst_ctx *ctx, struct waiting *waiting, uint32_t count)
 {
     assert_int_equal(pthread_create(&waiting->thread, NULL, wait_run, waiting), 0);
-    while (atomic_load(&ctx->progress.waiters_count) < count)
+    while (atomic_load(&ctx->rdv->progress->lock.waiters_count) < count)
         sched_yield();
 }
 
@@ -97,11 +98,11 @@ static void round_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
     struct waiting first = {.op = self_op(group, step, false, "never", &bytes[0], NULL),
                             .expires = true};
     struct waiting second = {.op = self_op(group, step, false, "met", &bytes[1], NULL)};
-    assert_true(progress_lock_take(ctx, 0));
+    assert_true(progress_lock_take(ctx->rdv, 0));
     waiting_begin(ctx, &first, 1);
     waiting_begin(ctx, &second, 2);
     tryst_op *send = self_op(group, step, true, "met", &bytes[2], NULL);
-    progress_lock_put(ctx);
+    progress_lock_put(ctx->rdv);
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
     assert_int_equal(first.status, TRYST_E_TIMEOUT);
@@ -156,8 +157,8 @@ static void thread_note(void *arg, tryst_op *op, tryst_status status)
 /* True if a thread of the program drives. */
 static bool wait_drives(struct progress *progress)
 {
-    return atomic_load(&progress->waits_open) && atomic_load(&progress->held) &&
-           !atomic_load(&progress->thread_drives);
+    return atomic_load(&progress->thread.waits_open) &&
+           atomic_load(&progress->lock.held) && !atomic_load(&progress->thread.drives);
 }
 
 /* Sleep a little, and fail after LONG_S. */
@@ -179,7 +180,7 @@ static void displaced_run(tryst_ctx *ctx, tryst_group *group, tryst_step *step)
         .op = self_op(group, step, false, "waited for", &bytes[0], &params)};
     uint64_t begin_ns = clock_monotonic_ns();
     assert_int_equal(pthread_create(&waiting.thread, NULL, wait_run, &waiting), 0);
-    while (!wait_drives(&ctx->progress))
+    while (!wait_drives(ctx->rdv->progress))
         until_nap(begin_ns);
     tryst_op_release(self_op(group, step, true, "waited for", &bytes[1], NULL));
     pthread_join(waiting.thread, NULL);

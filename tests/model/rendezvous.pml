@@ -12,7 +12,7 @@
  * operations unless they close first.
  *
  * A receive announces itself at any time after it was posted. This includes the late
- * announcement of small receives (rendezvous_settle), up to one that comes after
+ * announcement of small receives (pass_flush), up to one that comes after
  * everything else.
  *
  * Bytes travel as eager DATA ahead of a WANT (under credit) or as DATA that answers a

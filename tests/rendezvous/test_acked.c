@@ -618,15 +618,15 @@ static void test_leaves_at_once(void **state)
     recv_one(0);
     world_settle(&world);
     send_one(0);
-    rendezvous_progress(world.sides[0].rdv);
-    rendezvous_progress(world.sides[1].rdv); /* not idle: the acknowledgement waits */
+    pass_run(world.sides[0].rdv);
+    pass_run(world.sides[1].rdv); /* not idle: the acknowledgement waits */
     world_done(recvs[0], TRYST_OK);
     struct rendezvous *rdv = world.sides[1].rdv;
     assert_int_equal(tryst_step_close(steps[1], NULL), TRYST_OK);
-    rendezvous_progress(rdv);
+    pass_run(rdv);
     rendezvous_group_leave(rdv);
     for (int i = 0; i < 10 && !rendezvous_group_quiet(rdv); i++)
-        rendezvous_progress(rdv);
+        pass_run(rdv);
     assert_true(rendezvous_group_quiet(rdv));
     rendezvous_group_leave_send(rdv);
     world.sides[1].still = true;
@@ -654,7 +654,7 @@ static void test_leave_overtakes(void **state)
     world_settle(&world);
     rendezvous_group_leave(rdv);
     for (int i = 0; i < 10 && !rendezvous_group_quiet(rdv); i++)
-        rendezvous_progress(rdv);
+        pass_run(rdv);
     assert_true(rendezvous_group_quiet(rdv));
     rendezvous_group_leave_send(rdv);
     world_settle(&world);

@@ -160,7 +160,7 @@ static void end_refused(struct peer *peer, tryst_step *step, tryst_op *send, uin
     assert_int_equal(peer->life, PEER_GONE);
     assert_int_equal(peer->endpoint.state, PEER_EP_NONE);
     assert_null(peer->endpoint.ep);
-    rendezvous_reap(world.sides[0].rdv); /* the last call that tryst_group_close makes */
+    pass_reap(world.sides[0].rdv); /* the last call that tryst_group_close makes */
     assert_null(peer->endpoint.ep);
     assert_int_equal(world.ep_ids, ids);
     world_done(send, peer->left ? TRYST_E_LEFT : TRYST_E_PEER);
@@ -224,8 +224,8 @@ static void test_left_while_refused(void **state)
     uint64_t ids = world.ep_ids;
     peer_left_note(peer);
     world.sides[0].hold_close = false;
-    rendezvous_progress(world.sides[0].rdv);
-    rendezvous_reap(world.sides[0].rdv);
+    pass_run(world.sides[0].rdv);
+    pass_reap(world.sides[0].rdv);
     assert_int_equal(world.ep_ids, ids);
     world_advance(&world, NS_PER_S);
     end_refused(peer, step, send, ids);
@@ -353,7 +353,7 @@ static void walk_leave(int rank, int *stage)
 {
     static void (*const stages[])(struct rendezvous *) = {
         rendezvous_group_leave, rendezvous_group_leave_send, rendezvous_group_cut,
-        rendezvous_reap};
+        pass_reap};
     if (*stage == 1 && one_in(8))
         peer_give_up(world_peer(&world, rank, 1 - rank), TRYST_E_PEER, "is not needed");
     stages[*stage](world.sides[rank].rdv);

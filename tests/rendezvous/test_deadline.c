@@ -4,9 +4,9 @@
 
 #include "core/memory/alloc.h"
 #include "core/os/random.h"
-#include "rendezvous/late.h"
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/progress/overdue.h"
 #include "support/unit.h"
 
 enum { OPS = 300 };

@@ -873,11 +873,11 @@ static void test_slices_of_the_rail(void **state)
     struct rendezvous *rdv = world.sides[1].rdv;
     world.sides[1].rail.base.slice_bytes = 4096;
     steps_open(steps, 1);
-    rdv->id_next = 2;
+    rdv->ids.next = 2;
     tryst_op *recv_old = recv1(steps, "old", 0, LARGE, NULL); /* ids 2 to 17 */
     world_settle(&world);
     assert_int_equal(world.sides[1].posted_high, 4);
-    rdv->id_next = rdv->id_mask;
+    rdv->ids.next = rdv->ids.mask;
     tryst_op *recv = recv1(steps, "a", 1, LARGE, NULL);
     world_settle(&world);
     assert_true(recv->id >= 18 && recv->id < 100);
@@ -909,8 +909,8 @@ static void test_post_again(void **state)
     tryst_op *send = send0(steps, "a", 0, LARGE, NULL);
     for (int i = 0; i < 8; i++)
         world_pass(&world);
-    assert_int_equal(rendezvous_arm(world.sides[1].rdv), TRYST_E_UNSUPPORTED);
-    rendezvous_awake(world.sides[1].rdv);
+    assert_int_equal(pass_arm(world.sides[1].rdv), TRYST_E_UNSUPPORTED);
+    pass_awake(world.sides[1].rdv);
     world.sides[1].recv_again = 3;
     world_settle(&world);
     world_done(recv, TRYST_OK);
@@ -927,15 +927,15 @@ static void test_start_again(void **state)
     steps_open(steps, 1);
     tryst_op *recv = recv1(steps, "a", 0, LARGE, NULL);
     world_settle(&world);
-    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_OK);
+    assert_int_equal(pass_arm(world.sides[0].rdv), TRYST_OK);
     world.sides[0].send_again = 100;
     tryst_op *send = send0(steps, "a", 0, LARGE, NULL);
     for (int i = 0; i < 4; i++)
         world_pass(&world);
-    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_E_UNSUPPORTED);
+    assert_int_equal(pass_arm(world.sides[0].rdv), TRYST_E_UNSUPPORTED);
     world.sides[0].send_again = 0;
     world_settle(&world);
-    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_OK);
+    assert_int_equal(pass_arm(world.sides[0].rdv), TRYST_OK);
     world_done(recv, TRYST_OK);
     world_done(send, TRYST_OK);
     end(steps);
@@ -961,10 +961,10 @@ static void test_start_again_beside(void **state)
         const char *key = world_key(&world, 0, i + 1, "a");
         sends[i] = world_send(&world, 0, steps[0], key, out[i], LARGE, NULL);
     }
-    rendezvous_progress(world.sides[0].rdv);
+    pass_run(world.sides[0].rdv);
     assert_int_equal(world.sides[0].send_again, 0);
-    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_E_UNSUPPORTED);
-    rendezvous_awake(world.sides[0].rdv);
+    assert_int_equal(pass_arm(world.sides[0].rdv), TRYST_E_UNSUPPORTED);
+    pass_awake(world.sides[0].rdv);
     world_settle(&world);
     for (int i = 0; i < 2; i++) {
         world_done(recvs[i], TRYST_OK);
@@ -984,11 +984,11 @@ static void test_id_wrap(void **state)
     begin(small_slices);
     steps_open(steps, 1);
     struct rendezvous *rdv = world.sides[1].rdv;
-    rdv->id_next = 2;
+    rdv->ids.next = 2;
     tryst_op *recv_old = recv1(steps, "old", 0, LARGE, NULL); /* ids 2 to 17 */
     world_settle(&world);
     assert_int_equal(recv_old->id, 2);
-    rdv->id_next = rdv->id_mask - 3;
+    rdv->ids.next = rdv->ids.mask - 3;
     tryst_op *recvs[3];
     for (int i = 0; i < 3; i++)
         recvs[i] = recv1(steps, "a", 1 + i, LARGE, NULL);
@@ -1392,16 +1392,16 @@ static void test_stall_of_the_future(void **state)
     world.clock.clock.now_ns = passing_ns;
     tryst_op *first = recv1(others, "first", 0, LARGE, &params);
     tryst_op *second = recv1(steps, "second", 1, LARGE, NULL);
-    rdv->tick_ns = 1; /* housekeeping is due in the same pass */
-    rendezvous_clock_due(rdv);
-    rendezvous_progress(rdv);
+    rdv->times.tick_ns = 1; /* housekeeping is due in the same pass */
+    pass_clock_due(rdv);
+    pass_run(rdv);
     assert_true(second->submitted_ns > first->submitted_ns);
     assert_null(strstr(world.sides[1].log_text, "stalled"));
     op_describe(second, first->submitted_ns, text, sizeof text);
     assert_non_null(strstr(text, "has waited 0.000 s"));
     clock_fake_advance(&world.clock, 6 * NS_PER_S);
-    rendezvous_clock_due(rdv);
-    rendezvous_progress(rdv);
+    pass_clock_due(rdv);
+    pass_run(rdv);
     assert_non_null(strstr(world.sides[1].log_text, "has waited 6."));
     world.clock.clock.now_ns = standing_ns;
     assert_int_equal(tryst_op_cancel(first), TRYST_OK);

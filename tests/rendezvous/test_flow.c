@@ -453,14 +453,14 @@ static void test_ids(void **state)
     enum { N = 40 };
     begin(NULL);
     struct rendezvous *rdv = world.sides[1].rdv;
-    rdv->id_next = 1;
+    rdv->ids.next = 1;
     start_both(0, N * SLICE, &plain_ops);
     world_settle(&world);
-    assert_int_equal(rdv->id_next, N + 1);
-    rdv->id_next = rdv->ids_clear_end = rdv->id_mask - 1; /* as after a wrap */
+    assert_int_equal(rdv->ids.next, N + 1);
+    rdv->ids.next = rdv->ids.clear_end = rdv->ids.mask - 1; /* as after a wrap */
     start_both(1, N * SLICE, &plain_ops);
     world_settle(&world);
-    assert_int_equal(rdv->id_next, 2 * N + 1);
+    assert_int_equal(rdv->ids.next, 2 * N + 1);
     for (int n = 0; n < 2; n++)
         flow_ready(&out[n].flow, N);
     world_settle(&world);
@@ -1083,7 +1083,7 @@ static void test_cannot_start(void **state)
             close_step(1);
         else
             world_kill(&world, 0);
-        rendezvous_progress(world.sides[1].rdv);
+        pass_run(world.sides[1].rdv);
         if (how == 2)
             world_settle(&world);
         assert_true(how == 1 || scope == scope_find(&world.sides[1].rdv->scopes, 1));
@@ -1284,9 +1284,9 @@ static void test_above(void **state)
             world_pass(&world);
         assert_int_equal(engine.raises, 1);
         engine.busy = true;
-        assert_int_equal(rendezvous_arm(rdv), TRYST_AGAIN);
+        assert_int_equal(pass_arm(rdv), TRYST_AGAIN);
         engine.busy = false;
-        rendezvous_awake(rdv);
+        pass_awake(rdv);
         if (way == BY_USER)
             assert_int_equal(tryst_op_cancel(op), TRYST_OK);
         else if (way == BY_ABORT)

@@ -33,7 +33,7 @@ static void leave(int rank)
         if (world.links_slow)
             world_links_run(&world);
         for (int k = 0; k < 20; k++)
-            rendezvous_progress(rdv);
+            pass_run(rdv);
     }
     assert_true(rendezvous_group_gone(rdv));
     rendezvous_listen_stop(rdv);
@@ -75,7 +75,7 @@ static void test_left_before_link(void **state)
         tryst_op *send = send_to(1, step);
         if (crossing)
             for (int i = 0; i < 5; i++)
-                rendezvous_progress(world.sides[0].rdv);
+                pass_run(world.sides[0].rdv);
         world.hold_links = crossing < 2;
         world.sides[1].hold_accepts = true;
         world_settle(&world);
@@ -127,7 +127,7 @@ static void test_died_before_link(void **state)
         tryst_op *send = send_to(1, step);
         if (crossing)
             for (int i = 0; i < 5; i++)
-                rendezvous_progress(world.sides[0].rdv);
+                pass_run(world.sides[0].rdv);
         world_kill(&world, 1);
         world.hold_links = false;
         world_settle(&world);
@@ -211,7 +211,7 @@ static void test_parent_is_leaving(void **state)
         if (told)
             rendezvous_group_leave_send(parent);
         world.sides[2].away = false;
-        rendezvous_progress(world.sides[2].rdv);
+        pass_run(world.sides[2].rdv);
         world_links_run(&world);
         if (!told)
             rendezvous_group_leave_send(parent);
@@ -246,7 +246,8 @@ static void test_left_is_heard_late(void **state)
         world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
     world_settle(&world);
     assert_int_equal(world_peer(&world, 1, 2)->link.state, PEER_LINK_CONNECTING);
-    world_peer(&world, 1, 2)->rdv->tick_ns = UINT64_MAX; /* nor has rank 1 run a tick */
+    world_peer(&world, 1, 2)->rdv->times.tick_ns =
+        UINT64_MAX; /* nor has rank 1 run a tick */
     world.hold_links = world.sides[0].still = false;
     world_settle(&world);
     world_advance(&world, 100 * NS_PER_MS);
@@ -302,8 +303,8 @@ static void test_refused_after_a_pause(void **state)
         world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
     world_settle(&world);
     do /* the last pass is one that reads the clock */
-        rendezvous_progress(world.sides[1].rdv);
-    while (world.sides[1].rdv->passes % 64);
+        pass_run(world.sides[1].rdv);
+    while (world.sides[1].rdv->times.passes % 64);
     clock_fake_advance(&world.clock, 10 * NS_PER_S);
     world.hold_links = false;
     world_settle(&world);

@@ -158,8 +158,8 @@ static void test_pause(void **state)
     assert_int_equal(sender->pauses_there, 1);
     world_done(send, TRYST_OK);
     world_done(recv, TRYST_OK);
-    assert_int_equal(sender->rdv->moving, 0);
-    assert_int_equal(receiver->rdv->moving, 0);
+    assert_int_equal(sender->rdv->bulk.moving, 0);
+    assert_int_equal(receiver->rdv->bulk.moving, 0);
     /* With nothing in flight, a pause is not reported. */
     world_advance(&world, 100 * PAUSE_NS);
     world_settle(&world);

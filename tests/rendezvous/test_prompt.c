@@ -2,6 +2,7 @@
 /* Records that leave at once and records that wait: submissions by a thread that finds
  * the lock free, and acknowledgements that wait for a frame to carry them. The tests call
  * each pass, and each leave of a thread, one by one. */
+#include "rendezvous/progress/progress.h"
 #include "world.h"
 
 enum { BYTES = 100, TURNS_IDLE = 50 };
@@ -9,8 +10,7 @@ enum { BYTES = 100, TURNS_IDLE = 50 };
 static struct world world;
 static tryst_step *steps[2];
 static uint8_t out[BYTES] = {1, 2, 3}, in[BYTES];
-static int entered, left;
-static bool role_is_free;
+static struct progress progress; /* of one side */
 static bool timer_can;
 static int timer_calls;
 
@@ -45,12 +45,12 @@ static tryst_op *recv_at(int rank)
 
 static int pass(int rank)
 {
-    return rendezvous_progress(world.sides[rank].rdv);
+    return pass_run(world.sides[rank].rdv);
 }
 
 static void leave(int rank)
 {
-    rendezvous_settle(world.sides[rank].rdv);
+    pass_flush(world.sides[rank].rdv);
 }
 
 static uint64_t frames_from(int rank)
@@ -94,9 +94,20 @@ static void test_goes_along(void **state)
     end();
 }
 
-static bool timer_call(void *owner)
+/* Open the progress of `side`, with a free or a taken lock. */
+static void progress_begin(int side, bool taken)
 {
-    (void)owner;
+    memset(&progress, 0, sizeof progress);
+    assert_int_equal(progress_lock_open(&progress.lock), TRYST_OK);
+    atomic_store(&progress.lock.held, taken);
+    world.sides[side].rdv->progress = &progress;
+}
+
+/* In the place of the timer's (-Wl,--wrap). */
+bool __wrap_ack_timer_call(struct rendezvous *rdv);
+bool __wrap_ack_timer_call(struct rendezvous *rdv)
+{
+    (void)rdv;
     timer_calls++;
     return timer_can;
 }
@@ -107,7 +118,7 @@ static void begin_with_timer(bool can)
     begin();
     timer_calls = 0;
     timer_can = can;
-    world.sides[1].rdv->ack_timer_call = timer_call;
+    progress_begin(1, true);
 }
 
 /* Make an acknowledgement wait at rank 1 with no reply to come: rank 1 replies once,
@@ -145,7 +156,7 @@ static void test_timer(void **state)
 {
     begin_with_timer(true);
     tryst_op *send = stay_behind();
-    assert_true(rendezvous_ack_timer(world.sides[1].rdv));
+    assert_true(acks_send(world.sides[1].rdv));
     pass(0);
     world_done(send, TRYST_OK);
     end();
@@ -157,14 +168,14 @@ static void test_timer_rests(void **state)
     int turns = 0;
     begin_with_timer(true);
     tryst_op *send = stay_behind();
-    while (rendezvous_ack_timer(world.sides[1].rdv))
+    while (acks_send(world.sides[1].rdv))
         assert_true(++turns <= TURNS_IDLE);
     pass(0);
     world_done(send, TRYST_OK);
     assert_int_equal(timer_calls, 1);
     send = stay_behind();
     assert_int_equal(timer_calls, 2);
-    assert_true(rendezvous_ack_timer(world.sides[1].rdv));
+    assert_true(acks_send(world.sides[1].rdv));
     pass(0);
     world_done(send, TRYST_OK);
     end();
@@ -252,7 +263,7 @@ static void test_gathered(void **state)
         recvs[i] = recv_at(1);
         pass(1);
     }
-    rendezvous_clock_due(world.sides[1].rdv);
+    pass_clock_due(world.sides[1].rdv);
     pass(1); /* so that the engine does not read the clock for a while */
     uint64_t before = frames_from(1);
     for (int i = 0; i < ACK_MAX; i++) {
@@ -276,8 +287,8 @@ static void test_sleep(void **state)
     begin_with_timer(true);
     tryst_op *send = stay_behind();
     pass(1); /* what was submitted since */
-    rendezvous_arm(world.sides[1].rdv);
-    rendezvous_awake(world.sides[1].rdv);
+    pass_arm(world.sides[1].rdv);
+    pass_awake(world.sides[1].rdv);
     pass(0);
     world_done(send, TRYST_OK);
     end();
@@ -302,33 +313,17 @@ static void test_gone(void **state)
 
 /* ---- submissions ------------------------------------------------------------------- */
 
-static bool enter(void *owner)
-{
-    (void)owner;
-    entered += role_is_free;
-    return role_is_free;
-}
-
-static void role_put(void *owner)
-{
-    (void)owner;
-    left++;
-}
-
 /* Open a world in which rank 0's submissions may find the lock free. */
-static void begin_with_role(void)
+static void begin_with_lock(void)
 {
     begin();
-    entered = left = 0;
-    role_is_free = true;
-    world.sides[0].rdv->enter = enter;
-    world.sides[0].rdv->leave = role_put;
+    progress_begin(0, false);
 }
 
-static void end_with_role(void)
+static void end_with_lock(void)
 {
-    assert_int_equal(entered, left);
-    role_is_free = false;
+    assert_false(atomic_load(&progress.lock.held));
+    atomic_store(&progress.lock.held, true);
     end();
 }
 
@@ -337,7 +332,7 @@ static void end_with_role(void)
 static void test_leaves_at_once(void **state)
 {
     tryst_op *sends[4];
-    begin_with_role();
+    begin_with_lock();
     uint64_t before = frames_from(0);
     for (int i = 0; i < 4; i++) {
         sends[i] = send_from(0);
@@ -351,16 +346,16 @@ static void test_leaves_at_once(void **state)
         world_done(recv, TRYST_OK);
         world_done(sends[i], TRYST_OK);
     }
-    end_with_role();
+    end_with_lock();
 }
 
 /* A submission that finds the lock taken is queued, and queued submissions run first. */
 static void test_queued_goes_first(void **state)
 {
-    begin_with_role();
-    role_is_free = false;
+    begin_with_lock();
+    atomic_store(&progress.lock.held, true);
     tryst_op *first = send_from(0);
-    role_is_free = true;
+    atomic_store(&progress.lock.held, false);
     /* the lock is free, but `first` is queued before it */
     tryst_op *second = send_from(0);
     assert_int_equal(first->state, OP_SUBMITTED);
@@ -373,42 +368,42 @@ static void test_queued_goes_first(void **state)
         world_done(recvs[i], TRYST_OK);
     world_done(first, TRYST_OK);
     world_done(second, TRYST_OK);
-    end_with_role();
+    end_with_lock();
 }
 
 /* While a host sleeps on the descriptor, a submission is queued, so that the host is
  * woken. */
 static void test_sleeper_is_woken(void **state)
 {
-    begin_with_role();
-    rendezvous_arm(world.sides[0].rdv);
+    begin_with_lock();
+    pass_arm(world.sides[0].rdv);
     uint64_t before = frames_from(0);
     tryst_op *send = send_from(0);
     assert_int_equal(frames_from(0), before);
     assert_false(mpsc_empty(&world.sides[0].rdv->submissions));
-    rendezvous_awake(world.sides[0].rdv);
+    pass_awake(world.sides[0].rdv);
     tryst_op *recv = recv_at(1);
     world_settle(&world);
     world_done(send, TRYST_OK);
     world_done(recv, TRYST_OK);
-    end_with_role();
+    end_with_lock();
 }
 
 /* Work that a submission leaves for a pass must keep the host from sleeping. */
 static void test_arm_asks_for_a_pass(void **state)
 {
-    begin_with_role();
+    begin_with_lock();
     tryst_op *send = send_from(0);
-    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_AGAIN);
-    rendezvous_awake(world.sides[0].rdv);
+    assert_int_equal(pass_arm(world.sides[0].rdv), TRYST_AGAIN);
+    pass_awake(world.sides[0].rdv);
     pass(0);
-    assert_int_not_equal(rendezvous_arm(world.sides[0].rdv), TRYST_AGAIN);
-    rendezvous_awake(world.sides[0].rdv);
+    assert_int_not_equal(pass_arm(world.sides[0].rdv), TRYST_AGAIN);
+    pass_awake(world.sides[0].rdv);
     tryst_op *recv = recv_at(1);
     world_settle(&world);
     world_done(send, TRYST_OK);
     world_done(recv, TRYST_OK);
-    end_with_role();
+    end_with_lock();
 }
 
 static void count_call(void *arg, tryst_op *op, tryst_status status)
@@ -425,7 +420,7 @@ static void test_no_callback_inside(void **state)
     int calls = 0;
     tryst_op_params params = {
         .struct_size = sizeof params, .callback = count_call, .arg = &calls};
-    begin_with_role();
+    begin_with_lock();
     tryst_op *send = send_from(1);
     world_settle(&world); /* its bytes wait at rank 0 */
     tryst_op *recv =
@@ -438,7 +433,7 @@ static void test_no_callback_inside(void **state)
     world_settle(&world);
     world_done(recv, TRYST_OK);
     world_done(send, TRYST_OK);
-    end_with_role();
+    end_with_lock();
 }
 
 int main(void)

@@ -480,7 +480,7 @@ static void leave_step(int side, int *stage)
     if (*stage == (int)COUNT_OF(stages))
         return;
     if (*stage == 0)
-        rendezvous_progress(rdv); /* runs earlier submissions */
+        pass_run(rdv); /* runs earlier submissions */
     if (*stage == 0)
         for (int step = 0; step < STEPS; step++) {
             visits[side][step].step = NULL; /* the group's close closes it */

@@ -8,9 +8,9 @@ struct world *world_current;
 
 /* ---- open -------------------------------------------------------------------------- */
 
-static tryst_status side_rail_open(void *owner, int kind, uint32_t place, char *text)
+static tryst_status side_rail_open(tryst_ctx *ctx, int kind, uint32_t place, char *text)
 {
-    struct side *side = owner;
+    struct side *side = (struct side *)(void *)ctx;
     if (kind != TRANSPORT_SELF && (side->no_rails || kind == side->no_kind)) {
         snprintf(text, TRANSPORT_TEXT_MAX, "no such thing here");
         return TRYST_E_UNSUPPORTED;
@@ -50,7 +50,7 @@ static tryst_status side_open(struct world *world, int rank,
                                               .posted_max = 64},
                                      .world = world,
                                      .rank = rank};
-    struct rendezvous_params params = {.owner = side,
+    struct rendezvous_params params = {.ctx = (tryst_ctx *)(void *)side,
                                        .config = side->config,
                                        .log = &side->log,
                                        .clock = &world->clock.clock,
@@ -171,8 +171,8 @@ int world_pass(struct world *world)
     for (int i = 0; i < world->size; i++) {
         if (world->sides[i].still || world->sides[i].away)
             continue;
-        count += rendezvous_progress(world->sides[i].rdv);
-        rendezvous_settle(world->sides[i].rdv); /* as a thread does when it leaves */
+        count += pass_run(world->sides[i].rdv);
+        pass_flush(world->sides[i].rdv); /* as a thread does when it leaves */
     }
     return count;
 }
@@ -183,8 +183,8 @@ void world_doze(struct world *world)
         const struct side *side = &world->sides[i];
         if (side->still || side->away)
             continue;
-        (void)rendezvous_arm(side->rdv);
-        rendezvous_awake(side->rdv);
+        (void)pass_arm(side->rdv);
+        pass_awake(side->rdv);
     }
 }
 

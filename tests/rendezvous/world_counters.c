@@ -117,8 +117,8 @@ void world_counters_check_idle(const struct world *world)
 static void engine_check(const struct rendezvous *rdv)
 {
     of = at;
-    ZERO(rdv->moving);
-    ZERO(rdv->ids.count);
+    ZERO(rdv->bulk.moving);
+    ZERO(rdv->ids.table.count);
     ZERO(rdv->deadlines.count);
     ZERO(rdv->scopes.open);
     ZERO(!list_empty(&rdv->completed));

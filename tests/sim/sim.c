@@ -274,7 +274,7 @@ static void rank_leave_begin(struct sim *sim, int which)
     if (rank->left || rank->killed)
         return;
     rank->left = true;
-    rendezvous_progress(sim->world.sides[which].rdv);
+    pass_run(sim->world.sides[which].rdv);
     rendezvous_group_leave(sim->world.sides[which].rdv);
     memset(rank->steps, 0, sizeof rank->steps); /* closed together with the group */
     rank->leaving = 1;
@@ -290,19 +290,19 @@ static void rank_go(struct sim *sim, int which)
     tryst_status armed = TRYST_AGAIN;
     for (int i = 0; armed == TRYST_AGAIN; i++) {
         assert_true(i < 100000);
-        rendezvous_clock_due(rdv);
-        int count = rendezvous_progress(rdv);
-        rendezvous_settle(rdv);
+        pass_clock_due(rdv);
+        int count = pass_run(rdv);
+        pass_flush(rdv);
         if (count)
             continue;
-        armed = rendezvous_arm(rdv);
-        rendezvous_awake(rdv);
+        armed = pass_arm(rdv);
+        pass_awake(rdv);
     }
     int stage = sim->ranks[which].leaving;
     rank_leave(sim, which);
     sim->world.sides[which].has_events |= sim->ranks[which].leaving != stage;
     uint64_t now = sim->world.clock.now_ns;
-    uint64_t next = rendezvous_next_ns(rdv);
+    uint64_t next = pass_next_ns(rdv);
     if (stage == 1 || stage == 2)
         next = next && next < sim->ranks[which].leave_until_ns
                    ? next

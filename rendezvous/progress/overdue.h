@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file late.h
+/** @file overdue.h
  *  Operations that take long: the reason for their wait, deadlines, warnings. All in the
  *  progress domain.
  */
-#ifndef TRYST_RENDEZVOUS_LATE_H
-#define TRYST_RENDEZVOUS_LATE_H
+#ifndef TRYST_RENDEZVOUS_PROGRESS_OVERDUE_H
+#define TRYST_RENDEZVOUS_PROGRESS_OVERDUE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,6 +4,7 @@
  */
 #include "live_gather.h"
 #include "live_context.h"
+#include "progress.h"
 
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/recv_run.h"
@@ -166,10 +167,10 @@ void rendezvous_live_leave(struct rendezvous *rdv)
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held)
+void rendezvous_live_open(struct rendezvous *rdv, int rank, int size)
 {
-    tryst_status status =
-        live_open(rank, size, held, clock_now_ns(rdv->clock), &rdv->live);
+    tryst_status status = live_open(rank, size, &rdv->progress->lock.held,
+                                    clock_now_ns(rdv->clock), &rdv->live);
     if (status != TRYST_OK)
         LOG_INFO(rdv->log, "cannot create the live page (tryst-info --live): %s",
                  tryst_status_str(status));

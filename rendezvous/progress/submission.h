@@ -2,8 +2,8 @@
 /** @file submission.h
  *  Submissions: the way of users' calls into the progress domain (submission.c).
  */
-#ifndef TRYST_RENDEZVOUS_SUBMISSION_H
-#define TRYST_RENDEZVOUS_SUBMISSION_H
+#ifndef TRYST_RENDEZVOUS_PROGRESS_SUBMISSION_H
+#define TRYST_RENDEZVOUS_PROGRESS_SUBMISSION_H
 
 #include "tryst/status.h"
 

@@ -3,8 +3,8 @@
  *  The live page (tryst/live.h) as the context opens, updates and closes it; written by
  *  live_gather.c.
  */
-#ifndef TRYST_RENDEZVOUS_LIVE_CONTEXT_H
-#define TRYST_RENDEZVOUS_LIVE_CONTEXT_H
+#ifndef TRYST_RENDEZVOUS_PROGRESS_LIVE_CONTEXT_H
+#define TRYST_RENDEZVOUS_PROGRESS_LIVE_CONTEXT_H
 
 #include <stdint.h>
 
@@ -13,10 +13,9 @@
 
 struct rendezvous;
 
-/** Create the page that tryst-info --live reads, before the bootstrap. `held` is the
- *  byte that is nonzero while a thread is inside the engine. Without memory or
+/** Create the page that tryst-info --live reads, before the bootstrap. Without memory or
  *  descriptors no page is made. */
-void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held);
+void rendezvous_live_open(struct rendezvous *rdv, int rank, int size);
 void rendezvous_live_closing(struct rendezvous *rdv);
 void rendezvous_live_close(struct rendezvous *rdv);
 /** Show that the thread has polled without an event and is to sleep for `op` (NULL: for

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations that take long; see late.h.
+ * Operations that take long; see overdue.h.
  */
-#include "late.h"
+#include "overdue.h"
 
 #include <inttypes.h>
 #include <stdio.h>

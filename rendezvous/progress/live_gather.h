@@ -5,8 +5,8 @@
  *  Idea: an operation has a place on the page from its submission to its completion. If
  *  all places are taken, a tick gives it one that has become free.
  */
-#ifndef TRYST_RENDEZVOUS_LIVE_GATHER_H
-#define TRYST_RENDEZVOUS_LIVE_GATHER_H
+#ifndef TRYST_RENDEZVOUS_PROGRESS_LIVE_GATHER_H
+#define TRYST_RENDEZVOUS_PROGRESS_LIVE_GATHER_H
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #include "submission.h"
 #include "commsched/sched/sched.h"
 #include "core/os/fork.h"
+#include "progress.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/frames.h"
@@ -65,27 +66,27 @@ static void flush_prompt(struct rendezvous *rdv)
  * (tryst_arm) and must be woken. */
 static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
 {
-    if (!rdv->enter || !rdv->enter(rdv->owner))
+    if (!rdv->progress || !progress_lock_try(&rdv->progress->lock))
         return false;
     /* relaxed: written by holders of the lock only. */
     bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) &&
                 mpsc_empty(&rdv->submissions);
     if (runs) {
-        rdv->pass_ns = 0;
+        rdv->times.pass_ns = 0;
         rdv->ran_inline = true;
         submission->run(rdv, submission); /* may end the submission */
         flush_prompt(rdv);
         sched_run(rdv->sched);
     }
-    rdv->pass_ns = 0;
-    rdv->leave(rdv->owner);
+    rdv->times.pass_ns = 0;
+    progress_lock_give(&rdv->progress->lock);
     return runs;
 }
 
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
 {
     mpsc_push(&rdv->submissions, &submission->node);
-    /* seq_cst: Dekker with rendezvous_arm (here: push, then load; there: store, then
+    /* seq_cst: Dekker with pass_arm (here: push, then load; there: store, then
      * check for pushes). */
     if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
         poller_wake(rdv->poller);
