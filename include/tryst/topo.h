@@ -83,8 +83,8 @@ TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const ch
 TRYST_API void tryst_topo_close(tryst_topo *topo);
 
 /** Write the topology as text in `format`: "json" (loads back to an equal topology),
- *  "text", "dot", "svg", "xml" (hwloc's), "nccl-xml". With a `plan` of this topology
- *  (NULL: none), "svg" and "dot" draw the plan over it, and "text" describes it.
+ *  "text", "dot", "svg". With a `plan` of this topology (NULL: none), "svg" and "dot"
+ *  draw the plan over it, and "text" describes it.
  *
  *  Owns:    `*text_p`, terminated, is the caller's, for tryst_text_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or

@@ -40,10 +40,6 @@ for file in "$machines"/*.xml; do
     "$topo" --input "$file" >shown 2>err && status=0 || status=$?
     [ "$status" -eq 0 ] || { grep -q 'libxml2' err || bad "$file: $(cat err)"; continue; }
     shows "$file"
-    for format in xml nccl-xml; do
-        "$topo" --input "$file" --format $format -o written.xml || bad "$file as $format ends with $?"
-        there_and_back written.xml
-    done
     kinds='cluster.json dump.json hwloc.xml nccl.xml'
 done
 shows 'node:2 gpu:4 nvlink:450GB nic:2x50GB numa:2'
@@ -67,7 +63,7 @@ cat >cluster.json <<'END'
 END
 "$topo" --input cluster.json --format json -o dump.json
 case $kinds in *xml*)
-    "$topo" --input 'gpu:2 nvlink:450GB nic:1x50GB' --format nccl-xml -o nccl.xml
+    cp "$machines/dgx-h100.xml" nccl.xml
     cp "$machines/two-sockets.xml" hwloc.xml ;;
 esac
 
@@ -116,7 +112,7 @@ cat >circle.json <<'END'
 END
 refused '^tryst-topo: circle.json:2:[0-9]*: ' circle.json
 case $kinds in *xml*)
-    changed nccl.xml 's/version="1"/version="9"/' '1: <system> needs version'
+    changed nccl.xml 's/version="1"/version="9"/' '3: <system> needs version'
     listed nccl.xml 's/dev="1"/dev="0"/' 'gpu0#2'
     listed nccl.xml 's/dev="0"/dev="99999999999999999999"/' '<gpu> in line [0-9]*: dev="9*" is not'
     listed nccl.xml 's/dev="0"/dev="first"/' '<gpu> in line [0-9]*: dev="first" is not'

@@ -65,8 +65,7 @@ static void dump_comes_back(const struct graph *graph)
 }
 
 /* Check that the graph of `text` prints as machines/<name>.txt. */
-static void graph_text_check(const char *text, size_t bytes, const char *name,
-                             enum graph_format format)
+static void graph_text_check(const char *text, size_t bytes, const char *name)
 {
     char file[64];
     struct err err = ERR_INIT;
@@ -76,8 +75,8 @@ static void graph_text_check(const char *text, size_t bytes, const char *name,
         skip(); /* built without hwloc or libxml2 */
     if (status != TRYST_OK)
         fail_msg("%s", err.text);
-    char *look = text_of(graph, format);
-    snprintf(file, sizeof file, "%s.%s", name, format == GRAPH_TEXT ? "txt" : "nccl.xml");
+    char *look = text_of(graph, GRAPH_TEXT);
+    snprintf(file, sizeof file, "%s.txt", name);
     if (getenv("TRYST_TEST_UPDATE"))
         file_write(file, look);
     size_t expected_bytes;
@@ -96,7 +95,7 @@ static void saved(const char *name)
     size_t bytes;
     snprintf(file, sizeof file, "%s.xml", name);
     char *text = file_read(file, &bytes);
-    graph_text_check(text, bytes, name, GRAPH_TEXT);
+    graph_text_check(text, bytes, name);
     test_free(text);
 }
 
@@ -129,7 +128,7 @@ static void synthetic(void **state)
 {
     static const char words[] =
         "node:2 numa:2 gpu:4 nvlink:450GB nic:2x400Gb latency:2us upi:20GB";
-    graph_text_check(words, strlen(words), "synthetic", GRAPH_TEXT);
+    graph_text_check(words, strlen(words), "synthetic");
 }
 
 /* The wires of a cluster or a probe have no kind: they show as a network, between every
@@ -160,43 +159,6 @@ static void cluster_is_a_network(void **state)
         mem_free(look);
         graph_close(graph);
     }
-}
-
-/* Write a file in another format and read that back: the text must be the same. */
-static void there_and_back(const char *file, enum graph_format format)
-{
-    struct err err = ERR_INIT;
-    struct graph *graph, *again;
-    size_t bytes;
-    char *text = file_read(file, &bytes);
-    tryst_status status = graph_read(text, bytes, file, GRAPH_AUTO, &err, &graph);
-    test_free(text);
-    if (status == TRYST_E_UNSUPPORTED)
-        skip();
-    assert_int_equal(status, TRYST_OK);
-    char *xml = text_of(graph, format), *look = text_of(graph, GRAPH_TEXT);
-    if (graph_read(xml, strlen(xml), "again", format, &err, &again) != TRYST_OK)
-        fail_msg("%s", err.text);
-    char *second = text_of(again, GRAPH_TEXT);
-    if (strcmp(look, second) != 0)
-        fail_msg("%s was:\n%s\nand is:\n%s", file, look, second);
-    mem_free(xml);
-    mem_free(look);
-    mem_free(second);
-    graph_close(graph);
-    graph_close(again);
-}
-
-static void nccl_there_and_back(void **state)
-{
-    there_and_back("dgx-h100.xml", GRAPH_NCCL_XML);
-}
-
-static void hwloc_there_and_back(void **state)
-{
-    there_and_back("laptop.xml", GRAPH_HWLOC_XML);
-    there_and_back("pcie-switches.xml", GRAPH_HWLOC_XML);
-    there_and_back("two-sockets.xml", GRAPH_HWLOC_XML);
 }
 
 /* ---- mistakes ---------------------------------------------------------------------- */
@@ -355,8 +317,6 @@ int main(void)
         cmocka_unit_test(grace_hopper),
         cmocka_unit_test(synthetic),
         cmocka_unit_test(cluster_is_a_network),
-        cmocka_unit_test(nccl_there_and_back),
-        cmocka_unit_test(hwloc_there_and_back),
         cmocka_unit_test(wrong_is_placed),
         cmocka_unit_test(masks_have_empty_groups),
         cmocka_unit_test(memory_may_fail),

@@ -26,9 +26,7 @@ struct index_set {
 void index_set_add(struct index_set *set, uint32_t member);
 bool index_set_has(const struct index_set *set, uint32_t member);
 uint32_t index_set_count(const struct index_set *set);
-/** Join adds all members of `other` to `set`; meet removes from `set` what `other`
- *  lacks. */
-void index_set_join(struct index_set *set, const struct index_set *other);
+/** Remove from `set` what `other` lacks. */
 void index_set_meet(struct index_set *set, const struct index_set *other);
 
 /** Return the only member; UINT32_MAX for none or several. */
@@ -43,9 +41,5 @@ void index_set_write(const struct index_set *set, struct text *text);
  *  group without members empty ("0x1,,0x0"). Returns false if `mask` is malformed or has
  *  a member of INDEX_SET_MAX or above. */
 bool index_set_parse_mask(const char *mask, struct index_set *set_p);
-/** Append the mask in groups of 32 bits, from the highest group with a member down;
- *  `prefix` ("0x" or "") precedes each group. */
-void index_set_write_mask(const struct index_set *set, const char *prefix,
-                          struct text *text);
 
 #endif

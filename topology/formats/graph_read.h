@@ -22,8 +22,8 @@ enum graph_format {
     GRAPH_AUTO,      /**< reading only: JSON, XML or synthetic, by the text */
     GRAPH_JSON,      /**< Tryst's dump (graph_json.c) */
     GRAPH_CLUSTER,   /**< cluster JSON (reading only) */
-    GRAPH_HWLOC_XML, /**< hwloc's, written by lstopo x.xml */
-    GRAPH_NCCL_XML,  /**< NCCL's, written to NCCL_TOPO_DUMP_FILE */
+    GRAPH_HWLOC_XML, /**< hwloc's, written by lstopo x.xml (reading only) */
+    GRAPH_NCCL_XML,  /**< NCCL's, written to NCCL_TOPO_DUMP_FILE (reading only) */
     GRAPH_SYNTHETIC, /**< "node:4 gpu:8 nvlink:450GB nic:2x50GB" (reading only) */
     GRAPH_TEXT, /**< a tree and a matrix for people (writing only, like DOT and SVG) */
     GRAPH_DOT,
