@@ -62,7 +62,8 @@ TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p);
 
 /** Load a topology from the file at `path`; "-" is standard input. The text determines
  *  the kind of file. If the file does not exist and the path has a colon and no slash,
- *  the path itself is the text of a synthetic topology ("node:4 gpu:8 nic:2x50GB").
+ *  the path itself is the text of a synthetic topology ("node:4 gpu:8 nic:2x50GB"). hwloc
+ *  reads its own XML, and trusts it.
  *
  *  Owns:    the caller owns `*topo_p`.
  *  Blocks:  for the reads.

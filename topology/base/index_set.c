@@ -22,16 +22,6 @@ uint32_t index_set_count(const struct index_set *set)
     return count;
 }
 
-uint32_t index_set_only(const struct index_set *set)
-{
-    if (index_set_count(set) != 1)
-        return UINT32_MAX;
-    uint32_t only = 0;
-    while (!index_set_has(set, only))
-        only++;
-    return only;
-}
-
 void index_set_meet(struct index_set *set, const struct index_set *other)
 {
     for (size_t i = 0; i < INDEX_SET_MAX / 64; i++)

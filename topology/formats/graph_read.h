@@ -5,8 +5,9 @@
  * One idea: every format ends in the same struct graph, so a format is one file with one
  * function, listed in graph_read.c.
  * Invariants: a graph that was read is sealed. Text is untrusted: the result is a graph
- * or a message with name, line, column and reason ("box.xml:12:7: …"), never a crash. A
- * number that the source lacks stays unknown.
+ * or a message with name, line, column and reason ("box.xml:12:7: …"), never a crash.
+ * Only hwloc, which reads its own files, trusts them. A number that the source lacks
+ * stays unknown.
  * Ranks: a source without ranks (hwloc, NCCL without ranks) gets one rank at each GPU or,
  * without GPUs, one at each NUMA node, so that a plan can be made for the machine.
  * Threads: any; no state is shared.

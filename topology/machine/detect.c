@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <sys/utsname.h>
 
-#include "detect_hwloc.h"
+#include "hwloc_machine.h"
 #include "machine_build.h"
 #include "nvml.h"
 #include "sysfs.h"
@@ -29,14 +29,8 @@ static tryst_status names_fill(struct machine *machine)
 
 static tryst_status tree_read(struct err *err, struct machine *machine)
 {
-#if TRYST_HAVE_HWLOC
-    tryst_status status = detect_hwloc(err, machine);
-    if (status != TRYST_E_UNSUPPORTED)
-        return status;
-#else
-    (void)err;
-#endif
-    return sysfs_machine_read("/sys", machine);
+    tryst_status status = hwloc_machine_read(NULL, err, machine);
+    return status == TRYST_E_UNSUPPORTED ? sysfs_machine_read("/sys", machine) : status;
 }
 
 static tryst_status machine_read(struct err *err, struct machine *machine)
