@@ -29,11 +29,14 @@ shows() {
     there_and_back "$1"
 }
 
-"$topo" >shown 2>err || bad "without an argument it ends with $?"
-[ -s shown ] || bad "without an argument it prints nothing"
-[ ! -s err ] || bad "without an argument it prints $(cat err)"
-"$topo" --format json -o this.json || bad "this machine has no dump"
-there_and_back this.json
+if "$topo" >shown 2>err; then
+    [ -s shown ] || bad "without an argument it prints nothing"
+    [ ! -s err ] || bad "without an argument it prints $(cat err)"
+    "$topo" --format json -o this.json || bad "this machine has no dump"
+    there_and_back this.json
+else
+    grep -q 'hwloc' err || bad "without an argument it prints $(cat err)"
+fi
 
 kinds='cluster.json dump.json'
 for file in "$machines"/*.xml; do
