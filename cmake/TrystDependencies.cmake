@@ -58,8 +58,8 @@ tryst_optional(ofi OFI "libfabric>=1.17" "libfabric 1.17 or newer" "libfabric, m
 tryst_optional(pmix PMIX "pmix>=3" "PMIx 3 or newer" "loaded where a launcher speaks it" libpmix-dev)
 
 # Topologies. Only the headers are used: both libraries are opened when a topology is first asked for.
-tryst_optional(hwloc HWLOC "hwloc>=2.3" "hwloc 2.3 or newer" "loaded to look at a machine" libhwloc-dev)
-tryst_optional(libxml2 XML "libxml-2.0" "libxml2" "loaded to read XML topologies" libxml2-dev)
+tryst_optional(hwloc HWLOC "hwloc>=2.3" "hwloc 2.3 or newer" "loaded to look at machines" libhwloc-dev)
+tryst_optional(libxml2 XML "libxml-2.0" "libxml2" "loaded to read NCCL's topologies" libxml2-dev)
 
 # pipeline/ calls CBLAS. Only libtryst_pipeline links it.
 set(TRYST_HAVE_PIPELINE OFF)

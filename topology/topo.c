@@ -127,9 +127,7 @@ tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
     tryst_status status;
     if (kind == GRAPH_FORMATS || kind == GRAPH_AUTO)
         status = err_set(&err, TRYST_E_UNSUPPORTED,
-                         "unknown format \"%.60s\": use json, text, dot, svg, xml or "
-                         "nccl-xml",
-                         format);
+                         "unknown format \"%.60s\": use json, text, dot or svg", format);
     else
         status = graph_write(topo->graph, kind, plan ? &overlaid : NULL, &err, text_p);
     return topo_result(status, &err);

@@ -11,8 +11,8 @@
 #include "core/text/params.h"
 #include "core/text/refuse.h"
 #include "topo_own.h"
+#include "topology/base/graph_describe.h"
 #include "topology/base/text.h"
-#include "topology/base/words.h"
 #include "topology/place/place.h"
 
 static tryst_status place_params_check(const tryst_place_params *params, struct err *err)
@@ -74,7 +74,7 @@ static void links_write(struct text *text, const struct place *place, bool in_tu
         if (links->path.hops != GRAPH_NONE && bytes_per_s > 0 &&
             bytes_per_s < GRAPH_UNLIMITED) {
             text_add(text, " ");
-            words_rate(text, bytes_per_s);
+            describe_rate(text, bytes_per_s);
             text_add(text, " GB/s");
         }
         any = true;

@@ -62,7 +62,8 @@ TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p);
 
 /** Load a topology from the file at `path`; "-" is standard input. The text determines
  *  the kind of file. If the file does not exist and the path has a colon and no slash,
- *  the path itself is the text of a synthetic topology ("node:4 gpu:8 nic:2x50GB").
+ *  the path itself is the text of a synthetic topology ("node:4 gpu:8 nic:2x50GB"). hwloc
+ *  reads its own XML, and trusts it.
  *
  *  Owns:    the caller owns `*topo_p`.
  *  Blocks:  for the reads.
@@ -83,8 +84,8 @@ TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const ch
 TRYST_API void tryst_topo_close(tryst_topo *topo);
 
 /** Write the topology as text in `format`: "json" (loads back to an equal topology),
- *  "text", "dot", "svg", "xml" (hwloc's), "nccl-xml". With a `plan` of this topology
- *  (NULL: none), "svg" and "dot" draw the plan over it, and "text" describes it.
+ *  "text", "dot", "svg". With a `plan` of this topology (NULL: none), "svg" and "dot"
+ *  draw the plan over it, and "text" describes it.
  *
  *  Owns:    `*text_p`, terminated, is the caller's, for tryst_text_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or

@@ -29,22 +29,24 @@ shows() {
     there_and_back "$1"
 }
 
-"$topo" >shown 2>err || bad "without an argument it ends with $?"
-[ -s shown ] || bad "without an argument it prints nothing"
-[ ! -s err ] || bad "without an argument it prints $(cat err)"
-"$topo" --format json -o this.json || bad "this machine has no dump"
-there_and_back this.json
+if "$topo" >shown 2>err; then
+    [ -s shown ] || bad "without an argument it prints nothing"
+    [ ! -s err ] || bad "without an argument it prints $(cat err)"
+    "$topo" --format json -o this.json || bad "this machine has no dump"
+    there_and_back this.json
+else
+    grep -q 'hwloc' err || bad "without an argument it prints $(cat err)"
+fi
 
 kinds='cluster.json dump.json'
 for file in "$machines"/*.xml; do
     "$topo" --input "$file" >shown 2>err && status=0 || status=$?
-    [ "$status" -eq 0 ] || { grep -q 'libxml2' err || bad "$file: $(cat err)"; continue; }
+    [ "$status" -eq 0 ] || { grep -qE 'libxml2|libhwloc' err || bad "$file: $(cat err)"; continue; }
     shows "$file"
-    for format in xml nccl-xml; do
-        "$topo" --input "$file" --format $format -o written.xml || bad "$file as $format ends with $?"
-        there_and_back written.xml
-    done
-    kinds='cluster.json dump.json hwloc.xml nccl.xml'
+    case $file in
+    */dgx-h100.xml) cp "$file" nccl.xml; kinds="$kinds nccl.xml" ;;
+    */two-sockets.xml) cp "$file" hwloc.xml ;;
+    esac
 done
 shows 'node:2 gpu:4 nvlink:450GB nic:2x50GB numa:2'
 
@@ -66,10 +68,6 @@ cat >cluster.json <<'END'
            {"a":"h1","b":"sw0","gbit_per_s":0.8}]}
 END
 "$topo" --input cluster.json --format json -o dump.json
-case $kinds in *xml*)
-    "$topo" --input 'gpu:2 nvlink:450GB nic:1x50GB' --format nccl-xml -o nccl.xml
-    cp "$machines/two-sockets.xml" hwloc.xml ;;
-esac
 
 for kind in $kinds; do
     bytes=$(wc -c <"$kind")
@@ -96,6 +94,7 @@ listed() {
     cmp -s "$1" changed.file && bad "$2 changes nothing in $1"
     "$topo" --input changed.file >out 2>err || bad "$2 in $1 ends with $?: $(cat err)"
     grep -q -- "$3" out || bad "$2 in $1: the output is '$(cat out)', not '$3'"
+    [ ! -s err ] || bad "$2 in $1 prints $(cat err)"
 }
 changed cluster.json 's/0\.8/"fast"/' '2:[0-9]*: "gbit_per_s" must be a number'
 changed cluster.json 's/0\.8/1e300/' '2:[0-9]*: "gbit_per_s" is 1e+300'
@@ -115,14 +114,22 @@ cat >circle.json <<'END'
  "links": []}
 END
 refused '^tryst-topo: circle.json:2:[0-9]*: ' circle.json
-case $kinds in *xml*)
-    changed nccl.xml 's/version="1"/version="9"/' '1: <system> needs version'
+if [ -e nccl.xml ]; then
+    changed nccl.xml 's/version="1"/version="9"/' '3: <system> needs version'
     listed nccl.xml 's/dev="1"/dev="0"/' 'gpu0#2'
     listed nccl.xml 's/dev="0"/dev="99999999999999999999"/' '<gpu> in line [0-9]*: dev="9*" is not'
     listed nccl.xml 's/dev="0"/dev="first"/' '<gpu> in line [0-9]*: dev="first" is not'
-    changed hwloc.xml 's/cpuset="0x[0-9a-f]*/cpuset="zz/' '[0-9]*: invalid cpuset='
-    changed hwloc.xml 's/<object type="[A-Z][a-z]*"/<object/' '[0-9]*: an <object> needs a type' ;;
-esac
+fi
+# hwloc must not print by itself, neither about a file that it rejects nor about a file that
+# it repairs.
+if [ -e hwloc.xml ]; then
+    changed hwloc.xml 's/cpuset="0x[0-9a-f]*/cpuset="zz/' '1: hwloc rejects this XML'
+    changed hwloc.xml 's/<object type="[A-Z][a-z]*"/<object/' '1: hwloc rejects this XML'
+    head -c 4000 hwloc.xml >cut-hwloc.xml
+    refused '^tryst-topo: cut-hwloc.xml:1: hwloc rejects this XML' cut-hwloc.xml
+    # two cores in the wrong order
+    listed hwloc.xml '/"Core" os_index="0"/,/<\/object>/{H;d};/"Core" os_index="1"/,/<\/object>/{/<\/object>/G}' '1 machine'
+fi
 
 : >empty
 refused '^tryst-topo: empty:1:1: the topology is empty' empty

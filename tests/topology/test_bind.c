@@ -119,36 +119,31 @@ static void lists_are_written(void **state)
 static void masks(void **state)
 {
     static const struct {
-        const char *mask, *list, *written; /* list NULL: not a mask */
+        const char *mask, *list; /* list NULL: not a mask */
     } cases[] = {
-        {"", "", "00000000"},
-        {"0", "", "00000000"},
-        {"ff", "0-7", "000000ff"},
-        {"0x1", "0", "00000001"},
-        {"00000001,00000000", "32", "00000001,00000000"},
-        {"0x80000000,0x1", "0,63", "80000000,00000001"},
-        {"0x1,,0x1", "0,64", "00000001,00000000,00000001"},
-        {"0xf,,", "64-67", "0000000f,00000000,00000000"},
-        {"8000000000000001", "0,63", "80000000,00000001"},
-        {"aB", "0-1,3,5,7", "000000ab"},
-        {"0xg", NULL, NULL},
-        {"x1", NULL, NULL},
-        {"1x1", NULL, NULL},
-        {"0xf...f", NULL, NULL},
+        {"", ""},
+        {"0", ""},
+        {"ff", "0-7"},
+        {"0x1", "0"},
+        {"00000001,00000000", "32"},
+        {"0x80000000,0x1", "0,63"},
+        {"0x1,,0x1", "0,64"},
+        {"0xf,,", "64-67"},
+        {"8000000000000001", "0,63"},
+        {"aB", "0-1,3,5,7"},
+        {"0xg", NULL},
+        {"x1", NULL},
+        {"1x1", NULL},
+        {"0xf...f", NULL},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct index_set set;
         assert_int_equal(index_set_parse_mask(cases[i].mask, &set), cases[i].list != 0);
         if (!cases[i].list)
             continue;
-        struct text text = {0};
-        char *list = list_of(&set), *mask;
-        index_set_write_mask(&set, "", &text);
-        assert_int_equal(text_release(&text, NULL, &mask), TRYST_OK);
+        char *list = list_of(&set);
         assert_string_equal(list, cases[i].list);
-        assert_string_equal(mask, cases[i].written);
         mem_free(list);
-        mem_free(mask);
     }
 }
 
@@ -158,7 +153,8 @@ static void masks_have_an_end(void **state)
     struct index_set set;
     memset(mask + 1, '0', INDEX_SET_MAX / 4 - 1);
     assert_true(index_set_parse_mask(mask, &set));
-    assert_int_equal(index_set_only(&set), INDEX_SET_MAX - 1);
+    assert_true(index_set_has(&set, INDEX_SET_MAX - 1));
+    assert_int_equal(index_set_count(&set), 1);
     strcat(mask, "0");
     assert_false(index_set_parse_mask(mask, &set));
 }
@@ -181,7 +177,10 @@ static void this_machine(void **state)
     struct err err = ERR_INIT;
     struct index_set given = affinity();
     char told[256] = "";
-    if (bind_thread(3, &err, told, sizeof told) != TRYST_OK)
+    tryst_status status = bind_thread(3, &err, told, sizeof told);
+    if (status == TRYST_E_UNSUPPORTED)
+        skip(); /* no hwloc */
+    if (status != TRYST_OK)
         fail_msg("%s", err.text);
     struct index_set after = affinity();
     char *list = list_of(&after);

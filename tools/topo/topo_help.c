@@ -16,7 +16,7 @@ const char topo_help[] =
     "                       JSON, a dump of tryst-topo (--format json), hwloc XML\n"
     "                       (lstopo x.xml), NCCL topology XML, or a synthetic string;\n"
     "                       the text decides\n"
-    "      --format FORMAT  text (default), json, xml, nccl-xml, dot, svg\n"
+    "      --format FORMAT  text (default), json, dot, svg\n"
     "  -o, --output FILE    write there instead of to standard output\n"
     "  -h, --help           print this; also after a command: tryst-topo plan --help\n"
     "\n"

@@ -312,5 +312,6 @@ static int topo_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
     standard_files_open();
+    setenv("HWLOC_HIDE_ERRORS", "2", 0); /* hwloc prints about files that it repairs */
     return standard_output_end("tryst-topo", topo_main(argc, argv), TOPO_USAGE);
 }

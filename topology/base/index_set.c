@@ -22,22 +22,6 @@ uint32_t index_set_count(const struct index_set *set)
     return count;
 }
 
-uint32_t index_set_only(const struct index_set *set)
-{
-    if (index_set_count(set) != 1)
-        return UINT32_MAX;
-    uint32_t only = 0;
-    while (!index_set_has(set, only))
-        only++;
-    return only;
-}
-
-void index_set_join(struct index_set *set, const struct index_set *other)
-{
-    for (size_t i = 0; i < INDEX_SET_MAX / 64; i++)
-        set->words[i] |= other->words[i];
-}
-
 void index_set_meet(struct index_set *set, const struct index_set *other)
 {
     for (size_t i = 0; i < INDEX_SET_MAX / 64; i++)
@@ -134,17 +118,4 @@ bool index_set_parse_mask(const char *mask, struct index_set *set_p)
     }
     *set_p = set;
     return true;
-}
-
-void index_set_write_mask(const struct index_set *set, const char *prefix,
-                          struct text *text)
-{
-    const char *before = "";
-    for (uint32_t i = INDEX_SET_MAX / 32; i-- > 0;) {
-        uint32_t group = (uint32_t)(set->words[i / 2] >> i % 2 * 32);
-        if (!*before && !group && i)
-            continue;
-        text_addf(text, "%s%s%08x", before, prefix, group);
-        before = ",";
-    }
 }

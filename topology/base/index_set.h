@@ -3,7 +3,7 @@
  * A set of small numbers that the system assigns: processors, NUMA nodes.
  *
  * One idea: a set is read and written in the systems' own forms: the list of /sys
- * ("0-3,8") and the mask of hwloc and NCCL ("0000010f", in groups of 32 bits, the highest
+ * ("0-3,8") and the mask of NCCL ("0000010f", in groups of 32 bits, the highest
  * first).
  * Threads: any.
  */
@@ -26,26 +26,17 @@ struct index_set {
 void index_set_add(struct index_set *set, uint32_t member);
 bool index_set_has(const struct index_set *set, uint32_t member);
 uint32_t index_set_count(const struct index_set *set);
-/** Join adds all members of `other` to `set`; meet removes from `set` what `other`
- *  lacks. */
-void index_set_join(struct index_set *set, const struct index_set *other);
+/** Remove from `set` what `other` lacks. */
 void index_set_meet(struct index_set *set, const struct index_set *other);
-
-/** Return the only member; UINT32_MAX for none or several. */
-uint32_t index_set_only(const struct index_set *set);
 
 /** Read a list ("0-3,8") up to the end of its first line; members of INDEX_SET_MAX and
  *  above are ignored. Returns false if `list` is malformed. */
 bool index_set_parse(const char *list, struct index_set *set_p);
 void index_set_write(const struct index_set *set, struct text *text);
 
-/** Read a mask ("0000010f,00000001"), each group with or without "0x"; hwloc leaves a
- *  group without members empty ("0x1,,0x0"). Returns false if `mask` is malformed or has
- *  a member of INDEX_SET_MAX or above. */
+/** Read a mask ("0000010f,00000001"), each group with or without "0x"; a group may be
+ *  empty ("1,,0"). Returns false if `mask` is malformed or has a member of INDEX_SET_MAX
+ *  or above. */
 bool index_set_parse_mask(const char *mask, struct index_set *set_p);
-/** Append the mask in groups of 32 bits, from the highest group with a member down;
- *  `prefix` ("0x" or "") precedes each group. */
-void index_set_write_mask(const struct index_set *set, const char *prefix,
-                          struct text *text);
 
 #endif

@@ -78,11 +78,6 @@ void text_add_number(struct text *text, double value)
     text_addf(text, "%.*g", precision, value);
 }
 
-void text_add_fixed(struct text *text, double value, int decimals)
-{
-    text_addf(text, "%.*f", decimals, value);
-}
-
 void text_add_json(struct text *text, const char *string)
 {
     char piece[TEXT_PIECE_BYTES];

@@ -28,8 +28,6 @@ void text_addf(struct text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /** Append the shortest decimal that reads back as the same double; `value` is finite. */
 void text_add_number(struct text *text, double value);
-/** Append `value` with `decimals` digits after the point. */
-void text_add_fixed(struct text *text, double value, int decimals);
 /** Append a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, const char *string);
 /** Append `string` as the content of an XML element or of an attribute in double quotes;

@@ -6,8 +6,8 @@
  */
 #include "graph_dot.h"
 
-#include "look.h"
-#include "topology/base/words.h"
+#include "style.h"
+#include "topology/base/graph_describe.h"
 
 struct dot {
     const struct graph *graph;
@@ -29,7 +29,7 @@ static void node_add(struct dot *dot, uint32_t number, const char *indent)
                                                    [NODE_RANK] = "circle"};
     const struct graph_node *node = &dot->graph->nodes[number];
     text_addf(dot->text, "%sn%u [shape=%s, fillcolor=\"%s\", label=", indent, number,
-              shapes[node->kind], look_node_fill(node->kind));
+              shapes[node->kind], style_node_fill(node->kind));
     text_add_json(dot->text, node->name);
     if (node->label) {
         text_add(dot->text, ", tooltip=");
@@ -60,11 +60,11 @@ static void link_add(struct dot *dot, uint32_t i)
     const struct graph_link *link = &graph->links[i];
     const struct graph_link *back = graph_back(graph, i);
     struct text words = {0};
-    words_link(&words, link, back);
+    describe_link(&words, link, back);
     text_addf(dot->text,
               "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=%.1f%s, tooltip=", link->from,
-              link->to, back ? "none" : "forward", look_link_colour(link->kind),
-              look_link_width(link->bytes_per_s.value, dot->most),
+              link->to, back ? "none" : "forward", style_link_colour(link->kind),
+              style_link_width(link->bytes_per_s.value, dot->most),
               link->down || link->bytes_per_s.value == GRAPH_UNKNOWN ? ", style=dashed"
                                                                      : "");
     text_add_json(dot->text, words.data ? words.data : "");
@@ -85,15 +85,15 @@ static void tree_add(struct dot *dot, const struct graph_overlaid *overlaid,
                   "  n%u -> n%u [style=dashed, constraint=false, color=\"%s\", "
                   "tooltip=\"tree %u\"];\n",
                   dot->graph->ranks[overlaid_rank(overlaid, parent[i])],
-                  dot->graph->ranks[overlaid_rank(overlaid, i)], look_tree_colour(number),
-                  number);
+                  dot->graph->ranks[overlaid_rank(overlaid, i)],
+                  style_tree_colour(number), number);
     }
 }
 
 void graph_dot_write(const struct graph *graph, const struct graph_overlaid *overlaid,
                      struct text *text)
 {
-    struct dot dot = {graph, text, look_most(graph)};
+    struct dot dot = {graph, text, style_widest(graph)};
     text_add(
         text,
         "digraph tryst {\n  node [style=filled, fontname=\"sans-serif\", fontsize=11];\n"

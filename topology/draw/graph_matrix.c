@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "topology/base/graph_describe.h"
 #include "topology/base/path.h"
-#include "topology/base/words.h"
 
 #define ROWS_MAX 24 /* a wider matrix does not fit on a screen */
 
@@ -62,7 +62,7 @@ static void rate_cell(struct text *text, const struct path *path)
     if (path->hops == GRAPH_NONE)
         return;
     text_add(text, " ");
-    words_rate(text, path->bytes_per_s);
+    describe_rate(text, path->bytes_per_s);
 }
 
 static void latency_cell(struct text *text, const struct path *path)
@@ -83,7 +83,7 @@ static void affinity_add(const struct graph *graph, struct text *text, uint32_t 
         node = graph->nodes[node].parent;
     if (node == GRAPH_NONE)
         return;
-    text_add(text, words_short(graph, node));
+    text_add(text, node_short_name(graph, node));
     if (graph->nodes[node].cpus)
         text_addf(text, ", cpus %s", graph->nodes[node].cpus);
 }
@@ -93,7 +93,7 @@ static void head_add(struct matrix *matrix, const char *what)
     text_addf(matrix->text, "\n%s", what);
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
         text_pad(matrix->text, matrix->name_width + i * matrix->cell_width);
-        text_add(matrix->text, words_short(matrix->graph, matrix->rows[i]));
+        text_add(matrix->text, node_short_name(matrix->graph, matrix->rows[i]));
     }
 }
 
@@ -111,7 +111,7 @@ static void row_add(struct matrix *matrix, uint32_t row,
     struct text *text = matrix->text;
     if (!row_paths(matrix, row))
         return;
-    text_addf(text, "\n%s", words_short(matrix->graph, matrix->rows[row]));
+    text_addf(text, "\n%s", node_short_name(matrix->graph, matrix->rows[row]));
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
         text_pad(text, matrix->name_width + i * matrix->cell_width);
         if (i == row)
@@ -174,7 +174,7 @@ static void widths_measure(struct matrix *matrix)
     matrix->name_width = 6;
     matrix->cell_width = 10;
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
-        size_t length = strlen(words_short(matrix->graph, matrix->rows[i]));
+        size_t length = strlen(node_short_name(matrix->graph, matrix->rows[i]));
         if (matrix->name_width < length + 2)
             matrix->name_width = length + 2;
         if (matrix->cell_width < length + 2)

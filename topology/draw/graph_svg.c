@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "core/text/text.h"
-#include "look.h"
+#include "style.h"
 #include "svg_network.h"
 #include "svg_trees.h"
-#include "topology/base/words.h"
+#include "topology/base/graph_describe.h"
 
 #define MARGIN     28.0
 #define HEAD       34.0 /* height of the lines above the drawing */
@@ -83,7 +83,7 @@ static bool fits(const char *words, double size, double width)
 static void box_label(struct svg *svg, uint32_t node, double x, double y, double size,
                       double width)
 {
-    const char *name = words_short(svg->graph, node);
+    const char *name = node_short_name(svg->graph, node);
     if (strncmp(name, "net:", 4) == 0) /* "net:mlx5_0": the network behind port mlx5_0 */
         name = fits(name + 4, size, width) ? name + 4 : "network";
     if (!fits(name, size, width)) {
@@ -122,7 +122,7 @@ static void title(struct svg *svg, uint32_t number)
     const char *const parts[] = {node->label, node->pci, node->cpus};
     text_add(svg->text, "<title>");
     text_add_xml(svg->text, node->name);
-    text_addf(svg->text, ", %s", words_node_kind(node->kind));
+    text_addf(svg->text, ", %s", node_kind_title(node->kind));
     for (int i = 0; i < 3; i++) {
         if (!parts[i])
             continue;
@@ -142,7 +142,7 @@ static void node_draw(struct svg *svg, uint32_t number)
         return;
     bool device =
         node->kind == NODE_GPU || node->kind == NODE_NIC || node->kind == NODE_RANK;
-    box(svg, at, look_node_fill(node->kind), device ? "#4b5563" : "#9aa3ad",
+    box(svg, at, style_node_fill(node->kind), device ? "#4b5563" : "#9aa3ad",
         at.h / (device ? 5 : 8));
     title(svg, number);
     bool two_lines = font >= 12 && node->label && at.w > font * 8;
@@ -201,7 +201,7 @@ static void rank_draw(struct svg *svg, uint32_t rank)
 static double wire_width(const struct svg *svg, const struct graph_link *link)
 {
     double font = svg->layout.font;
-    double width = look_link_width(link->bytes_per_s.value, svg->most);
+    double width = style_link_width(link->bytes_per_s.value, svg->most);
     return font >= 12 ? width : font > 0 ? 0.6 * width : 0.35 * width;
 }
 
@@ -219,13 +219,13 @@ static void wire_end(struct svg *svg, const struct graph_link *link,
     bool dashed = link->down ||
                   (link->bytes_per_s.value == GRAPH_UNKNOWN && link->kind != WIRE_ATTACH);
     text_addf(svg->text, "\" stroke=\"%s\" stroke-width=\"%.1f\"%s><title>",
-              link->down ? "#d1d5db" : look_link_colour(link->kind),
+              link->down ? "#d1d5db" : style_link_colour(link->kind),
               wire_width(svg, link), dashed ? " stroke-dasharray=\"4 3\"" : "");
     text_add_xml(svg->text, svg->graph->nodes[link->from].name);
     text_add(svg->text, back ? " - " : " to ");
     text_add_xml(svg->text, svg->graph->nodes[link->to].name);
     text_add(svg->text, ": ");
-    words_link(svg->text, link, back);
+    describe_link(svg->text, link, back);
     text_add(svg->text, "</title></path>\n");
 }
 
@@ -235,7 +235,7 @@ static void rate_label(struct svg *svg, const struct graph_link *link, double x,
     struct text words = {0};
     if (svg->layout.font < 12 || link->bytes_per_s.value == GRAPH_UNLIMITED)
         return;
-    words_rate(&words, link->bytes_per_s.value);
+    describe_rate(&words, link->bytes_per_s.value);
     if (words.data)
         label(svg, x, y, 9, anchor, "#52606d", true, words.data);
     words_drop(svg, &words);
@@ -250,7 +250,7 @@ static void rate_plate(struct svg *svg, const struct graph_link *link, double x,
     if (svg->layout.font < 12 || link->bytes_per_s.value == GRAPH_UNLIMITED)
         return;
     svg->text = &svg->plates;
-    words_rate(&words, link->bytes_per_s.value);
+    describe_rate(&words, link->bytes_per_s.value);
     if (words.data) {
         double w = (double)strlen(words.data) * size * 0.62 + 5;
         text_addf(svg->text,
@@ -419,8 +419,8 @@ static const char *comb_colour(const struct svg *svg, uint32_t node)
     const struct graph *graph = svg->graph;
     uint32_t first = graph->out_first[node];
     if (first == graph->out_first[node + 1])
-        return look_link_colour(WIRE_ETHERNET);
-    return look_link_colour(graph->links[graph->out_next[first]].kind);
+        return style_link_colour(WIRE_ETHERNET);
+    return style_link_colour(graph->links[graph->out_next[first]].kind);
 }
 
 static void bar_draw(struct svg *svg, const char *colour, double x1, double y1, double x2,
@@ -495,7 +495,7 @@ static void edge_begin(struct svg *svg, uint32_t tree)
     text_addf(svg->text,
               "<path fill=\"none\" stroke=\"%s\" stroke-opacity=\"0.55\" "
               "marker-end=\"url(#arrow%u)\" d=\"",
-              look_tree_colour(tree), tree);
+              style_tree_colour(tree), tree);
 }
 
 static void edge_end(struct svg *svg, uint32_t tree)
@@ -578,7 +578,7 @@ static void arrows_define(struct svg *svg)
             "markerWidth=\"5\" "
             "markerHeight=\"5\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"%s\"/>"
             "</marker>\n",
-            t, look_tree_colour(t));
+            t, style_tree_colour(t));
 }
 
 /* ---- legend ------------------------------------------------------------------------ */
@@ -605,9 +605,9 @@ static void legend_kinds(struct svg *svg, double x, double y)
     for (int kind = 0; kind < WIRE_KINDS; kind++)
         if (seen[kind] && kind != WIRE_ATTACH)
             x = legend_item(
-                svg, x, y, look_link_colour((enum graph_link_kind)kind), 3, false,
+                svg, x, y, style_link_colour((enum graph_link_kind)kind), 3, false,
                 kind == WIRE_UPI ? "between packages"
-                                 : words_link_kind((enum graph_link_kind)kind));
+                                 : link_kind_title((enum graph_link_kind)kind));
     if (unknown)
         legend_item(svg, x, y, "#6b7280", 1, true, "unknown");
 }
@@ -624,11 +624,11 @@ static void legend_widths(struct svg *svg, double y)
             least = fmin(least, svg->graph->links[i].bytes_per_s.value);
     for (double part = 1; part <= 64 && svg->most / part >= 0.99 * least; part *= 4) {
         struct text words = {0};
-        words_rate(&words, svg->most / part);
+        describe_rate(&words, svg->most / part);
         text_add(&words, " GB/s");
         if (words.data)
             x = legend_item(svg, x, y, "#6b7280",
-                            look_link_width(svg->most / part, svg->most), false,
+                            style_link_width(svg->most / part, svg->most), false,
                             words.data);
         words_drop(svg, &words);
     }
@@ -654,9 +654,9 @@ static double trees_below(struct svg *svg, double y, double width)
 static void head_draw(struct svg *svg)
 {
     struct text words = {0};
-    words_counts(&words, svg->graph,
-                 1u << NODE_MACHINE | 1u << NODE_GPU | 1u << NODE_NIC |
-                     1u << NODE_SWITCH | 1u << NODE_RANK);
+    describe_counts(&words, svg->graph,
+                    1u << NODE_MACHINE | 1u << NODE_GPU | 1u << NODE_NIC |
+                        1u << NODE_SWITCH | 1u << NODE_RANK);
     if (words.data)
         label(svg, MARGIN, MARGIN + 4, 15, "start", "#1f2933", false, words.data);
     if (svg->layout.machines)
@@ -716,7 +716,7 @@ void graph_svg_write(const struct graph *graph, const struct graph_overlaid *ove
 {
     struct text body = {0};
     struct svg svg = {
-        .graph = graph, .text = &body, .overlaid = overlaid, .most = look_most(graph)};
+        .graph = graph, .text = &body, .overlaid = overlaid, .most = style_widest(graph)};
     double height;
     if (svg_layout_open(graph, &svg.layout) != TRYST_OK) {
         text->failed = true;

@@ -13,8 +13,8 @@
 
 #include "graph_matrix.h"
 #include "topology/base/arrays.h"
+#include "topology/base/graph_describe.h"
 #include "topology/base/path.h"
-#include "topology/base/words.h"
 
 #define SKIPS_MAX 20 /* most skips in the text; the dump lists all */
 #define DEPTH_MAX 64 /* deeper nodes are omitted */
@@ -123,7 +123,7 @@ static void near_add(struct tree *tree, uint32_t node)
         if (graph->nodes[i].kind != NODE_NIC || tree->paths[i].hops != least ||
             tree->paths[i].kinds & network)
             continue;
-        text_addf(tree->text, "%s%s", before, words_short(graph, i));
+        text_addf(tree->text, "%s%s", before, node_short_name(graph, i));
         before = " ";
     }
 }
@@ -133,7 +133,7 @@ static void node_add(struct tree *tree, uint32_t number)
     const struct graph *graph = tree->graph;
     const struct graph_node *node = &graph->nodes[number];
     struct text *text = tree->text;
-    text_add(text, words_short(graph, number));
+    text_add(text, node_short_name(graph, number));
     if (node->kind == NODE_RANK)
         text_addf(text, ", rank %u", graph_rank_of(graph, number));
     if (node->label)
@@ -148,11 +148,11 @@ static void node_add(struct tree *tree, uint32_t number)
         if (up &&
             !(up->kind == WIRE_ATTACH && up->bytes_per_s.value == GRAPH_UNLIMITED)) {
             text_add(text, ", ");
-            words_link(text, up, back);
+            describe_link(text, up, back);
         }
     }
     if (is_switch(node))
-        text_addf(text, ", %s, %u links", words_node_kind(node->kind),
+        text_addf(text, ", %s, %u links", node_kind_title(node->kind),
                   graph->out_first[number + 1] - graph->out_first[number]);
     ranks_add(tree, number);
     near_add(tree, number);
@@ -199,8 +199,8 @@ static void wires_add(struct tree *tree, uint32_t node, unsigned depth)
             continue;
         line_begin(tree, depth, children ? "│ " : "  ");
         text_addf(tree->text, "%s %s  ", back ? "<->" : "-->",
-                  words_short(graph, link->to));
-        words_link(tree->text, link, back);
+                  node_short_name(graph, link->to));
+        describe_link(tree->text, link, back);
         text_add(tree->text, "\n");
     }
 }
@@ -326,12 +326,12 @@ void graph_text_write(const struct graph *graph, const struct graph_overlaid *ov
     tree.paths = arrays_alloc(&tree.arrays, count, sizeof *tree.paths);
     if (!tree.arrays.status) {
         graph_children(graph, tree.first_child, tree.next_sibling);
-        words_counts(text, graph, UINT32_MAX);
+        describe_counts(text, graph, UINT32_MAX);
         text_add(text, graph->nodes_count ? "\n\n" : "nothing\n");
         roots_add(&tree);
         graph_matrix_write(graph, text);
         unknown_add(graph, text);
-        words_skips(text, graph, SKIPS_MAX);
+        describe_skips(text, graph, SKIPS_MAX);
     } else {
         text->failed = true;
     }

@@ -5,28 +5,23 @@
 #include "graph_dot.h"
 #include "graph_svg.h"
 #include "graph_text.h"
-#include "topology/formats/hwloc_write.h"
 #include "topology/formats/json_write.h"
-#include "topology/formats/nccl_write.h"
 
 tryst_status graph_write(const struct graph *graph, enum graph_format format,
                          const struct graph_overlaid *overlaid, struct err *err,
                          char **text_p)
 {
     struct text text = {0};
-    tryst_status status = TRYST_OK;
     switch (format) {
     case GRAPH_JSON: graph_json_write(graph, &text); break;
     case GRAPH_TEXT: graph_text_write(graph, overlaid, &text); break;
     case GRAPH_DOT: graph_dot_write(graph, overlaid, &text); break;
-    case GRAPH_NCCL_XML: nccl_xml_write(graph, &text); break;
-    case GRAPH_HWLOC_XML: status = hwloc_xml_write(graph, err, &text); break;
     case GRAPH_SVG: graph_svg_write(graph, overlaid, &text); break;
     default:
-        return err_set(
-            err, TRYST_E_UNSUPPORTED,
-            "cannot write a graph as %s: use json, xml, nccl-xml, text, dot or svg",
-            format < GRAPH_FORMATS ? graph_format_name(format) : "an unknown format");
+        return err_set(err, TRYST_E_UNSUPPORTED,
+                       "cannot write a graph as %s: use json, text, dot or svg",
+                       format < GRAPH_FORMATS ? graph_format_name(format)
+                                              : "an unknown format");
     }
-    return status == TRYST_OK ? text_release(&text, err, text_p) : status;
+    return text_release(&text, err, text_p);
 }

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "look.h"
+#include "style.h"
 
 #define GAP 18.0
 
@@ -91,7 +91,7 @@ static void tree_draw(struct text *text, const struct graph_overlaid *overlaid,
                       uint32_t number, const struct drawing *drawing, double left,
                       double top)
 {
-    const char *colour = look_tree_colour(number);
+    const char *colour = style_tree_colour(number);
     text_addf(text,
               "<g transform=\"translate(%.1f %.1f)\">\n<text x=\"-6\" y=\"-20\" "
               "font-size=\"11\" fill=\"%s\">tree %u, %.1f %%</text>\n",

@@ -37,12 +37,8 @@ const char *graph_format_name(enum graph_format format)
     return format_names[format];
 }
 
-#if TRYST_HAVE_XML
-#define XML_READ(read) read
-#else
-#define XML_READ(read) xml_left_out
-
-static tryst_status xml_left_out(const struct source *source, struct graph **graph_p)
+#if !TRYST_HAVE_XML
+tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p)
 {
     (void)graph_p;
     return err_set(source->err, TRYST_E_UNSUPPORTED,
@@ -54,10 +50,8 @@ static tryst_status xml_left_out(const struct source *source, struct graph **gra
 typedef tryst_status (*read_fn)(const struct source *source, struct graph **graph_p);
 
 static const read_fn readers[GRAPH_FORMATS] = {
-    [GRAPH_JSON] = graph_json_read,
-    [GRAPH_CLUSTER] = cluster_json_read,
-    [GRAPH_HWLOC_XML] = XML_READ(hwloc_xml_read),
-    [GRAPH_NCCL_XML] = XML_READ(nccl_xml_read),
+    [GRAPH_JSON] = graph_json_read,     [GRAPH_CLUSTER] = cluster_json_read,
+    [GRAPH_HWLOC_XML] = hwloc_xml_read, [GRAPH_NCCL_XML] = nccl_xml_read,
     [GRAPH_SYNTHETIC] = synthetic_read,
 };
 
@@ -129,7 +123,7 @@ static enum graph_format format_guess(const char *text, size_t bytes)
     if (i < bytes && text[i] == '[')
         return GRAPH_CLUSTER;
     if (i < bytes && text[i] == '<')
-        return xml_root_is(text, bytes, "system") ? GRAPH_NCCL_XML : GRAPH_HWLOC_XML;
+        return xml_root_is(text, bytes, "topology") ? GRAPH_HWLOC_XML : GRAPH_NCCL_XML;
     return GRAPH_SYNTHETIC;
 }
 

@@ -5,8 +5,9 @@
  * One idea: every format ends in the same struct graph, so a format is one file with one
  * function, listed in graph_read.c.
  * Invariants: a graph that was read is sealed. Text is untrusted: the result is a graph
- * or a message with name, line, column and reason ("box.xml:12:7: …"), never a crash. A
- * number that the source lacks stays unknown.
+ * or a message with name, line, column and reason ("box.xml:12:7: …"), never a crash.
+ * Only hwloc, which reads its own files, trusts them. A number that the source lacks
+ * stays unknown.
  * Ranks: a source without ranks (hwloc, NCCL without ranks) gets one rank at each GPU or,
  * without GPUs, one at each NUMA node, so that a plan can be made for the machine.
  * Threads: any; no state is shared.
@@ -22,8 +23,8 @@ enum graph_format {
     GRAPH_AUTO,      /**< reading only: JSON, XML or synthetic, by the text */
     GRAPH_JSON,      /**< Tryst's dump (graph_json.c) */
     GRAPH_CLUSTER,   /**< cluster JSON (reading only) */
-    GRAPH_HWLOC_XML, /**< hwloc's, written by lstopo x.xml */
-    GRAPH_NCCL_XML,  /**< NCCL's, written to NCCL_TOPO_DUMP_FILE */
+    GRAPH_HWLOC_XML, /**< hwloc's, written by lstopo x.xml (reading only) */
+    GRAPH_NCCL_XML,  /**< NCCL's, written to NCCL_TOPO_DUMP_FILE (reading only) */
     GRAPH_SYNTHETIC, /**< "node:4 gpu:8 nvlink:450GB nic:2x50GB" (reading only) */
     GRAPH_TEXT, /**< a tree and a matrix for people (writing only, like DOT and SVG) */
     GRAPH_DOT,

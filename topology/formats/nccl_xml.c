@@ -593,10 +593,17 @@ static tryst_status version_check(const struct reader *reader,
 {
     const char *text = xml_attribute(root, "version");
     long version = text ? strtol(text, NULL, 0) : 0;
+    if (name_is(root, "graphs"))
+        return refuse(
+            reader, root,
+            "cannot read <graphs>: a file of NCCL_GRAPH_FILE has rings and trees, "
+            "not the hardware; use a file of NCCL_TOPO_DUMP_FILE");
     if (!name_is(root, "system"))
-        return refuse(reader, root,
-                      "cannot read <%s> as NCCL's topology: its root is <system>",
-                      xml_name(root));
+        return refuse(
+            reader, root,
+            "cannot read <%s>: neither hwloc's topology (<topology>) nor NCCL's "
+            "(<system>)",
+            xml_name(root));
     if (version == 2)
         return refuse(
             reader, root,

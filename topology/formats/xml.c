@@ -149,15 +149,6 @@ const char *xml_attribute(const struct xml_node *node, const char *name)
     return attribute ? value_of(attribute) : NULL;
 }
 
-const char *xml_text(const struct xml_node *node)
-{
-    const xmlNode *child = ((const xmlNode *)node)->children;
-    while (child && child->type != XML_TEXT_NODE && child->type != XML_ELEMENT_NODE)
-        child = child->next;
-    bool text = child && child->type == XML_TEXT_NODE && child->content;
-    return text ? (const char *)child->content : "";
-}
-
 struct text_place xml_place(const struct xml_node *node)
 {
     long line = calls.xmlGetLineNo((const xmlNode *)node);

@@ -27,8 +27,6 @@ const struct xml_node *xml_next(const struct xml_node *node);
 const char *xml_name(const struct xml_node *node);
 /** Return the value of the attribute `name`; NULL where `node` has none. */
 const char *xml_attribute(const struct xml_node *node, const char *name);
-/** Return the text in `node` before its first element; "" for none. */
-const char *xml_text(const struct xml_node *node);
 /** Return the line of `node`; the column is 0 (libxml2 stores none). */
 struct text_place xml_place(const struct xml_node *node);
 

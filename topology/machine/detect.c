@@ -2,54 +2,20 @@
 #include "detect.h"
 
 #include <stddef.h>
-#include <sys/utsname.h>
 
-#include "detect_hwloc.h"
+#include "hwloc_machine.h"
 #include "machine_build.h"
 #include "nvml.h"
 #include "sysfs.h"
-#include "sysfs_machine.h"
-
-/* Set the machine's name and architecture where hwloc has none. */
-static tryst_status names_fill(struct machine *machine)
-{
-    struct utsname system;
-    if (uname(&system) != 0)
-        return TRYST_OK;
-    const char *name = machine_string(machine, system.nodename);
-    const char *arch = machine_string(machine, system.machine);
-    if (!name || !arch)
-        return TRYST_E_NOMEM;
-    if (!machine->name && *name)
-        machine->name = name;
-    if (!machine->arch)
-        machine->arch = arch;
-    return TRYST_OK;
-}
-
-static tryst_status tree_read(struct err *err, struct machine *machine)
-{
-#if TRYST_HAVE_HWLOC
-    tryst_status status = detect_hwloc(err, machine);
-    if (status != TRYST_E_UNSUPPORTED)
-        return status;
-#else
-    (void)err;
-#endif
-    return sysfs_machine_read("/sys", machine);
-}
 
 static tryst_status machine_read(struct err *err, struct machine *machine)
 {
-    tryst_status status = tree_read(err, machine);
-    if (status == TRYST_OK)
-        status = names_fill(machine);
-    if (status == TRYST_OK) {
-        sysfs_pci_fill("/sys", machine);
-        sysfs_ports_fill("/sys", machine);
-        status = nvml_fill(machine);
-    }
-    return status;
+    tryst_status status = hwloc_machine_read(NULL, err, machine);
+    if (status != TRYST_OK)
+        return status;
+    sysfs_pci_fill("/sys", machine);
+    sysfs_ports_fill("/sys", machine);
+    return nvml_fill(machine);
 }
 
 tryst_status graph_detect(struct err *err, struct graph **graph_p)

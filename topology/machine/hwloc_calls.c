@@ -10,8 +10,10 @@ static struct library library = LIBRARY_INIT("libhwloc.so.15", symbols);
 
 tryst_status hwloc_calls_get(struct err *err, const struct hwloc_calls **calls_p)
 {
-    tryst_status status = library_need(&library, err);
-    if (status == TRYST_OK)
-        *calls_p = &calls;
-    return status;
+    struct err why = ERR_INIT;
+    tryst_status status = library_need(&library, &why);
+    if (status != TRYST_OK)
+        return err_set(err, status, "%s; install hwloc (libhwloc15)", why.text);
+    *calls_p = &calls;
+    return TRYST_OK;
 }

@@ -16,9 +16,9 @@
     X(hwloc_topology_init)                \
     X(hwloc_topology_destroy)             \
     X(hwloc_topology_load)                \
+    X(hwloc_topology_set_flags)           \
     X(hwloc_topology_set_io_types_filter) \
     X(hwloc_topology_set_xmlbuffer)       \
-    X(hwloc_topology_set_synthetic)       \
     X(hwloc_get_obj_by_depth)             \
     X(hwloc_bitmap_list_snprintf)         \
     X(hwloc_bitmap_weight)                \

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "hwloc_calls.h"
 #include "nvlink_matrix.h"
 #include "pci_class.h"
 
@@ -394,11 +395,26 @@ static void nvlinks_read(struct walk *walk)
     walk->calls->hwloc_distances_release(walk->topology, matrix);
 }
 
+/* Skip links of AMD's and Intel's GPUs: the graph has no such kind. */
+static void foreign_links_skip(struct walk *walk)
+{
+    static const char *const names[] = {"XGMIBandwidth", "XeLinkBandwidth"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !walk->failed; i++) {
+        unsigned count = 0;
+        if (walk->calls->hwloc_distances_get_by_name(walk->topology, names[i], &count,
+                                                     NULL, 0) == 0 &&
+            count)
+            walk->failed = !machine_skip(walk->machine, names[i],
+                                         "cannot read links of this kind: only PCIe is "
+                                         "shown between these GPUs");
+    }
+}
+
 /* ---- the whole --------------------------------------------------------------------- */
 
-tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
-                                hwloc_topology_t topology, enum graph_origin origin,
-                                struct machine *machine)
+static tryst_status topology_read(const struct hwloc_calls *calls,
+                                  hwloc_topology_t topology, enum graph_origin origin,
+                                  struct machine *machine)
 {
     struct walk walk = {calls, topology, origin, machine, false};
     hwloc_obj_t root = calls->hwloc_get_obj_by_depth(topology, 0, 0);
@@ -412,6 +428,8 @@ tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
     /* for this machine the driver reports more (nvml.c) */
     if (!walk.failed && origin == ORIGIN_IMPORTED)
         nvlinks_read(&walk);
+    if (!walk.failed && origin == ORIGIN_IMPORTED)
+        foreign_links_skip(&walk);
     return walk.failed ? TRYST_E_NOMEM : TRYST_OK;
 }
 
@@ -430,16 +448,21 @@ static bool load(const struct hwloc_calls *calls, hwloc_topology_t topology)
     return rc == 0;
 }
 
-bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
-                         hwloc_topology_t *topology_p)
+/* Open a topology. An XML is read whole: also processors that were not allowed to lstopo
+ * (cgroups), and devices that hwloc holds for unimportant. */
+static bool topology_open(const struct hwloc_calls *calls, const char *xml,
+                          hwloc_topology_t *topology_p)
 {
     hwloc_topology_t topology;
     if (calls->hwloc_topology_init(&topology) != 0)
         return false;
     bool good = calls->hwloc_topology_set_io_types_filter(
-                    topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) == 0;
+                    topology, xml ? HWLOC_TYPE_FILTER_KEEP_ALL
+                                  : HWLOC_TYPE_FILTER_KEEP_IMPORTANT) == 0;
     if (good && xml)
         good =
+            calls->hwloc_topology_set_flags(
+                topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
             calls->hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) == 0;
     if (good)
         good = load(calls, topology);
@@ -451,4 +474,22 @@ bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
     calls->hwloc_topology_destroy(topology);
     errno = kept;
     return false;
+}
+
+tryst_status hwloc_machine_read(const char *xml, struct err *err, struct machine *machine)
+{
+    const struct hwloc_calls *calls;
+    hwloc_topology_t topology;
+    tryst_status status = hwloc_calls_get(err, &calls);
+    if (status != TRYST_OK)
+        return status;
+    if (!topology_open(calls, xml, &topology))
+        return xml ? err_set(err, TRYST_E_INVALID,
+                             "hwloc rejects this XML; HWLOC_XML_VERBOSE=1 shows why")
+                   : err_set(err, TRYST_E_SYSTEM, "hwloc cannot load the topology: %s",
+                             err_reason(errno));
+    status =
+        topology_read(calls, topology, xml ? ORIGIN_IMPORTED : ORIGIN_DETECTED, machine);
+    calls->hwloc_topology_destroy(topology);
+    return status;
 }

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Make a machine's description from hwloc's topology: this machine's, or in tests an XML
- * file's. */
+/* Describe a machine by hwloc: this machine, or another one from hwloc's XML. */
 #ifndef TRYST_TOPOLOGY_MACHINE_HWLOC_MACHINE_H
 #define TRYST_TOPOLOGY_MACHINE_HWLOC_MACHINE_H
 
-#include <stdbool.h>
-
-#include "hwloc_calls.h"
 #include "machine.h"
 
-/** Load a topology with its PCI devices: from `xml` (with NUL), or this machine's if
- *  `xml` is NULL. Returns false, with errno set, on failure. */
-bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
-                         hwloc_topology_t *topology_p);
-
-/** Fill the empty `machine` from a loaded topology; numbers get `origin`.
- *  Returns TRYST_OK or TRYST_E_NOMEM. */
-tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
-                                hwloc_topology_t topology, enum graph_origin origin,
+/** Fill the empty `machine` from hwloc's XML `xml`, or from this machine if `xml` is
+ *  NULL. hwloc trusts an XML that is well-formed: a mistake in it may end the process.
+ *  TRYST_E_NOMEM; TRYST_E_INVALID: hwloc rejects the XML; TRYST_E_SYSTEM;
+ *  TRYST_E_UNSUPPORTED with `machine` unchanged: libhwloc is missing or too old, or this
+ *  build has no hwloc. */
+tryst_status hwloc_machine_read(const char *xml, struct err *err,
                                 struct machine *machine);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * The description of a machine, filled by a source and turned into a graph.
  *
- * One idea: hwloc, sysfs and NCCL's XML all have a tree of packages, NUMA nodes and PCI
+ * One idea: hwloc and NCCL's XML both have a tree of packages, NUMA nodes and PCI
  * devices; each fills this one description, and one builder makes the graph
  * (machine_build.h), so the same machine gives the same graph from every source.
  * Invariants: a part is identified by its index in its array, or MACHINE_NONE; a device

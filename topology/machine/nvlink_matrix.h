@@ -3,8 +3,7 @@
  * Turn hwloc's matrix of NVLinks into links of a machine.
  *
  * One idea: hwloc's matrix (NVLinkBandwidth) has the summed bandwidth in MB/s between any
- * two GPUs, NVLink switches and packages; libhwloc's matrix and that of an XML file
- * become the same links.
+ * two GPUs, NVLink switches and packages.
  * Invariant: a sum is known only if each part is.
  */
 #ifndef TRYST_TOPOLOGY_MACHINE_NVLINK_MATRIX_H

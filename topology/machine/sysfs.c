@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sysfs.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sysfs_file.h"
+#include "core/os/fd.h"
 #include "topology/base/link_table.h"
+
+/* Read the first line of a file, without its line break; `fmt` makes the path. Returns
+ * false, with "" in `line`, if the file is empty or cannot be read. */
+__attribute__((format(printf, 3, 4))) static bool sysfs_line(char *line, size_t bytes,
+                                                             const char *fmt, ...)
+{
+    char path[512];
+    va_list args;
+    va_start(args, fmt);
+    int length = vsnprintf(path, sizeof path, fmt, args);
+    va_end(args);
+    line[0] = '\0';
+    FILE *file =
+        length > 0 && (size_t)length < sizeof path ? fd_file_open(path, "re") : NULL;
+    if (!file)
+        return false;
+    bool read = fgets(line, (int)bytes, file) != NULL;
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    return read;
+}
 
 /* ---- PCI --------------------------------------------------------------------------- */
 

@@ -20,8 +20,8 @@
 /** Bind the calling thread. `place` is the number of the calling process on this machine;
  *  the NIC is chosen for rank `place` modulo the number of the graph's ranks. `told`
  *  receives the decision as text. Detecting the machine takes a tenth of a second.
- *  TRYST_E_NOMEM; TRYST_E_SYSTEM; TRYST_E_UNSUPPORTED: the graph of this machine has no
- *  rank. */
+ *  TRYST_E_NOMEM; TRYST_E_SYSTEM; TRYST_E_UNSUPPORTED: no hwloc, or the graph of this
+ *  machine has no rank. */
 tryst_status bind_thread(uint32_t place, struct err *err, char *told,
                          size_t text_capacity);
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan_extras.h"
 #include "plan_json_member.h"
-#include "plan_told.h"
 
 #define CELL_BYTES 32
 

@@ -16,9 +16,9 @@
 
 #include "cheapest_tree.h"
 #include "core/memory/alloc.h"
+#include "plan_extras.h"
 #include "plan_report.h"
 #include "plan_ring.h"
-#include "plan_told.h"
 #include "topology/routes/overlay_price.h"
 
 /* Relative difference that another order of summing may cause. */

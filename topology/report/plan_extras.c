@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of steps of simplifying and predicted times; see plan_told.h.
+ * Checks of steps of simplifying and predicted times; see plan_extras.h.
  */
-#include "plan_told.h"
+#include "plan_extras.h"
 
 #include <math.h>
 #include <string.h>

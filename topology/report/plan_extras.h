@@ -3,8 +3,8 @@
  * Checks of a document's further members: steps of simplifying, predicted times, trees by
  * size.
  */
-#ifndef TRYST_TOPOLOGY_REPORT_PLAN_TOLD_H
-#define TRYST_TOPOLOGY_REPORT_PLAN_TOLD_H
+#ifndef TRYST_TOPOLOGY_REPORT_PLAN_EXTRAS_H
+#define TRYST_TOPOLOGY_REPORT_PLAN_EXTRAS_H
 
 #include <jansson.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "words.h"
+#include "graph_describe.h"
 
 #include <math.h>
 
 #include <string.h>
 
-void words_rate(struct text *text, double bytes_per_s)
+void describe_rate(struct text *text, double bytes_per_s)
 {
     double gigabytes = bytes_per_s / 1e9;
     if (bytes_per_s == GRAPH_UNKNOWN)
@@ -22,7 +22,7 @@ void words_rate(struct text *text, double bytes_per_s)
                   gigabytes);
 }
 
-const char *words_link_kind(enum graph_link_kind kind)
+const char *link_kind_title(enum graph_link_kind kind)
 {
     static const char *const names[WIRE_KINDS] = {[WIRE_UNKNOWN] = "link",
                                                   [WIRE_ATTACH] = "",
@@ -39,7 +39,7 @@ const char *words_link_kind(enum graph_link_kind kind)
 /* Append "PCIe Gen5 x16", "NVLink 4 x18"; nothing for an attachment. */
 static void link_kind(struct text *text, const struct graph_link *link)
 {
-    text_add(text, words_link_kind(link->kind));
+    text_add(text, link_kind_title(link->kind));
     if (link->generation)
         text_addf(text, link->kind == WIRE_PCI ? " Gen%u" : " %u",
                   (unsigned)link->generation);
@@ -58,17 +58,17 @@ static void latency_words(struct text *text, double ns)
     text_addf(text, "%.*f ns", ns < 9.95 && ns != 0 ? 1 : 0, ns);
 }
 
-void words_link(struct text *text, const struct graph_link *link,
-                const struct graph_link *back)
+void describe_link(struct text *text, const struct graph_link *link,
+                   const struct graph_link *back)
 {
     link_kind(text, link);
     if (link->kind == WIRE_ATTACH && link->bytes_per_s.value == GRAPH_UNLIMITED)
         return;
     text_add(text, link->kind == WIRE_ATTACH ? "" : " ");
-    words_rate(text, link->bytes_per_s.value);
+    describe_rate(text, link->bytes_per_s.value);
     if (back && back->bytes_per_s.value != link->bytes_per_s.value) {
         text_add(text, " out, ");
-        words_rate(text, back->bytes_per_s.value);
+        describe_rate(text, back->bytes_per_s.value);
         text_add(text, " in");
     }
     if (link->bytes_per_s.value != GRAPH_UNLIMITED)
@@ -85,7 +85,7 @@ void words_link(struct text *text, const struct graph_link *link,
         text_add(text, ", one way");
 }
 
-const char *words_short(const struct graph *graph, uint32_t node)
+const char *node_short_name(const struct graph *graph, uint32_t node)
 {
     const char *name = graph->nodes[node].name;
     uint32_t top = graph_machine(graph, graph->nodes[node].parent);
@@ -109,12 +109,12 @@ static const char *const node_kinds[NODE_KINDS][2] = {
     [NODE_NV_SWITCH] = {"NVLink switch", "NVLink switches"},
     [NODE_RANK] = {"rank", "ranks"}};
 
-const char *words_node_kind(enum graph_node_kind kind)
+const char *node_kind_title(enum graph_node_kind kind)
 {
     return kind < NODE_KINDS ? node_kinds[kind][0] : "?";
 }
 
-void words_counts(struct text *text, const struct graph *graph, uint32_t kinds)
+void describe_counts(struct text *text, const struct graph *graph, uint32_t kinds)
 {
     uint32_t counts[NODE_KINDS] = {0};
     const char *before = "";
@@ -129,7 +129,7 @@ void words_counts(struct text *text, const struct graph *graph, uint32_t kinds)
     }
 }
 
-void words_skips(struct text *text, const struct graph *graph, uint32_t most)
+void describe_skips(struct text *text, const struct graph *graph, uint32_t most)
 {
     uint32_t count = graph->skips_count;
     if (!count)

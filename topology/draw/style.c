@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "look.h"
+#include "style.h"
 
 #include <math.h>
 
-const char *look_node_fill(enum graph_node_kind kind)
+const char *style_node_fill(enum graph_node_kind kind)
 {
     static const char *const fills[NODE_KINDS] = {
         [NODE_MACHINE] = "#ffffff",    [NODE_PACKAGE] = "#f3f4f6",
@@ -14,7 +14,7 @@ const char *look_node_fill(enum graph_node_kind kind)
     return kind < NODE_KINDS ? fills[kind] : "#ffffff";
 }
 
-const char *look_link_colour(enum graph_link_kind kind)
+const char *style_link_colour(enum graph_link_kind kind)
 {
     static const char *const colours[WIRE_KINDS] = {
         [WIRE_UNKNOWN] = "#8a8f98",   [WIRE_ATTACH] = "#c4c8ce",
@@ -25,14 +25,14 @@ const char *look_link_colour(enum graph_link_kind kind)
     return kind < WIRE_KINDS ? colours[kind] : "#8a8f98";
 }
 
-const char *look_tree_colour(uint32_t tree)
+const char *style_tree_colour(uint32_t tree)
 {
     static const char *const colours[] = {"#cc3d8f", "#3f5bd6", "#12a0a0", "#b8860b",
                                           "#7a3fc0", "#c0392b", "#2e7d32", "#5d4037"};
     return colours[tree % (sizeof colours / sizeof colours[0])];
 }
 
-double look_most(const struct graph *graph)
+double style_widest(const struct graph *graph)
 {
     double most = GRAPH_UNKNOWN;
     for (uint32_t i = 0; i < graph->links_count; i++) {
@@ -43,7 +43,7 @@ double look_most(const struct graph *graph)
     return most;
 }
 
-double look_link_width(double bytes_per_s, double most)
+double style_link_width(double bytes_per_s, double most)
 {
     if (!(bytes_per_s > 0) || !isfinite(bytes_per_s) || !(most > 0))
         return 1;
