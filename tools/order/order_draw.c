@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tryst/tryst.h>
 
 #include "order_path.h"
 #include "tools/json.h"
+
+/* Two times that differ by less than this part of a step are one. */
+#define ROUNDING 1e-9
 
 /* Geometry in pixels. */
 enum {
@@ -47,8 +49,8 @@ struct drawing {
     const struct order_job *job;
     const struct order_rows *rows;
     const struct order_figures *figures;
-    tryst_profile *profile;
-    tryst_profile_params params;
+    const struct order_profile *profile;
+    const struct oracle_network *network;
     uint32_t count;
     double end_s;             /* of the slowest row: the right end */
     double *urgency;          /* [count] of an operation: 0 to 1, the longest tail */
@@ -57,7 +59,6 @@ struct drawing {
     double *lane_ends;        /* [count] */
     uint32_t actions, lanes_count;
     int y; /* where the next row begins */
-    tryst_status status;
 };
 
 static double x_of(const struct drawing *self, double at_s)
@@ -74,6 +75,46 @@ static void escaped_print(FILE *out, const char *text, size_t bytes)
         case '&': fputs("&amp;", out); break;
         default: fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], out); break;
         }
+}
+
+/* ---- lanes ------------------------------------------------------------------------- */
+
+/* The spans that `by_start` sorts by: qsort passes no argument. */
+static const struct oracle_span *sorted_spans;
+
+static int by_start(const void *a, const void *b)
+{
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const struct oracle_span *x = &sorted_spans[i], *y = &sorted_spans[j];
+    if (x->start_s != y->start_s)
+        return x->start_s < y->start_s ? -1 : 1;
+    if (x->end_s != y->end_s)
+        return x->end_s < y->end_s ? -1 : 1;
+    return (i > j) - (i < j);
+}
+
+uint32_t order_lanes_assign(const struct order_profile *profile,
+                            const struct order_row *row, uint32_t *lanes,
+                            uint32_t *sorted, double *ends, uint32_t *lanes_count_p)
+{
+    uint32_t actions = 0, count = 0;
+    for (uint32_t i = 0; i < profile->count; i++)
+        if (!profile->nodes[i].is_operation)
+            sorted[actions++] = i;
+    sorted_spans = row->spans;
+    qsort(sorted, actions, sizeof *sorted, by_start);
+    for (uint32_t i = 0; i < actions; i++) {
+        uint32_t lane = 0, node = sorted[i];
+        while (lane < count &&
+               ends[lane] > row->spans[node].start_s + row->seconds * ROUNDING)
+            lane++;
+        if (lane == count)
+            count++;
+        lanes[node] = lane;
+        ends[lane] = row->spans[node].end_s;
+    }
+    *lanes_count_p = count ? count : 1;
+    return actions;
 }
 
 /* ---- bars -------------------------------------------------------------------------- */
@@ -105,11 +146,11 @@ static void bar_draw(const struct drawing *self, const struct bar *bar, const ch
 static void node_draw(const struct drawing *self, uint32_t index, double from_s,
                       double to_s, int y, bool in_buckets)
 {
-    tryst_profile_node node = order_node(self->profile, index);
+    const struct order_node *node = &self->profile->nodes[index];
     struct bar bar = {from_s, to_s, y, BAR_HEIGHT, NULL, "#fff"};
     char fill[8];
     bar.fill = self->needs[index] ? NEEDING_FILL : ACTION_FILL;
-    if (node.is_operation) { /* from light to dark violet */
+    if (node->is_operation) { /* from light to dark violet */
         double urgent = self->urgency[index];
         snprintf(fill, sizeof fill, "#%02x%02x%02x", (int)(212 - urgent * 148),
                  (int)(190 - urgent * 168), (int)(245 - urgent * 110));
@@ -118,7 +159,7 @@ static void node_draw(const struct drawing *self, uint32_t index, double from_s,
     }
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s%s",
-             node.is_operation && in_buckets ? "bucket of " : "", node.name);
+             node->is_operation && in_buckets ? "bucket of " : "", node->name);
     bar_draw(self, &bar, name);
 }
 
@@ -140,7 +181,7 @@ static void note_draw(const struct drawing *self, int y, const char *text)
 /* ---- lanes of an order ------------------------------------------------------------- */
 
 /* Draw the times in which no action runs, and return their sum. */
-static double waits_draw(const struct drawing *self, const tryst_profile_span *spans,
+static double waits_draw(const struct drawing *self, const struct oracle_span *spans,
                          double end_s)
 {
     double busy_s = 0, waits_s = 0;
@@ -158,19 +199,10 @@ static double waits_draw(const struct drawing *self, const tryst_profile_span *s
     return waits_s;
 }
 
-static void chain_draw(struct drawing *self, const struct order_row *row,
-                       tryst_profile_order order, int network_y)
+static void chain_draw(const struct drawing *self, const struct order_row *row,
+                       int network_y)
 {
-    struct order_path path;
-    tryst_profile_replayed replayed = {.struct_size = sizeof replayed,
-                                       .seconds = row->seconds,
-                                       .spans = row->spans,
-                                       .pieces = row->pieces,
-                                       .pieces_count = row->pieces_count};
-    self->params.order = order;
-    self->status = order_path_of_replay(self->profile, &self->params, &replayed, &path);
-    if (self->status != TRYST_OK)
-        return;
+    struct order_path path = order_path_of_row(self->profile, self->network, row);
     for (uint32_t i = 0; i < path.count; i++) {
         const struct order_path_part *part = &path.parts[i];
         double left = x_of(self, part->from_s), width = x_of(self, part->to_s) - left;
@@ -219,17 +251,14 @@ static void row_draw(struct drawing *self, const struct order_row *row)
                   network_y, row->in_buckets);
     row_notes_draw(self, row->seconds, waits_s, network_y);
     if (!row->is_measured)
-        chain_draw(self, row, row->order, network_y);
+        chain_draw(self, row, network_y);
     self->y = network_y + LANE_HEIGHT + ORDER_GAP;
 }
 
 static void critical_path_draw(struct drawing *self)
 {
-    struct order_path path;
+    struct order_path path = order_path_longest(self->profile, self->network);
     char text[64];
-    self->status = order_path_longest(self->profile, &self->params, &path);
-    if (self->status != TRYST_OK)
-        return;
     lane_head_draw(self, "critical path", self->y);
     for (uint32_t i = 0; i < path.count; i++)
         node_draw(self, path.parts[i].node, path.parts[i].from_s, path.parts[i].to_s,
@@ -277,8 +306,8 @@ static void head_draw(const struct drawing *self)
             self->rows->rows[0].is_measured ? "a measured step of each policy"
                                             : "a step under each order of its operations",
             PLOT_LEFT, sums.actions, sums.actions_s, sums.operations,
-            (double)sums.bytes / 1e6, self->params.bytes_per_s * 8e-9,
-            self->params.latency_s * 1e6, 100 * self->figures->possible_gain);
+            (double)sums.bytes / 1e6, self->network->bytes_per_s * 8e-9,
+            self->network->latency_s * 1e6, 100 * self->figures->possible_gain);
     legend_draw(self);
 }
 
@@ -325,10 +354,10 @@ static void needs_mark(struct drawing *self)
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < self->count; i++) {
-            tryst_profile_node node = order_node(self->profile, i);
-            for (uint32_t a = 0; a < node.after_count && !self->needs[i]; a++)
-                if (self->needs[node.after[a]] ||
-                    order_node(self->profile, node.after[a]).is_operation)
+            const struct order_node *node = &self->profile->nodes[i];
+            for (uint32_t a = 0; a < node->after_count && !self->needs[i]; a++)
+                if (self->needs[node->after[a]] ||
+                    self->profile->nodes[node->after[a]].is_operation)
                     self->needs[i] = changed = true;
         }
     }
@@ -339,7 +368,7 @@ static void urgency_scale(struct drawing *self)
 {
     double least = INFINITY, most = -INFINITY;
     for (uint32_t i = 0; i < self->count; i++)
-        if (order_node(self->profile, i).is_operation) {
+        if (self->profile->nodes[i].is_operation) {
             least = fmin(least, self->urgency[i]);
             most = fmax(most, self->urgency[i]);
         }
@@ -347,15 +376,15 @@ static void urgency_scale(struct drawing *self)
         self->urgency[i] = most > least ? (self->urgency[i] - least) / (most - least) : 1;
 }
 
-static bool drawing_open(struct drawing *self)
+static void drawing_open(struct drawing *self)
 {
-    size_t room = (size_t)self->count + 1;
-    self->urgency = calloc(room, sizeof *self->urgency);
-    self->needs = calloc(room, sizeof *self->needs);
-    self->lanes = calloc(room, sizeof *self->lanes);
-    self->sorted = calloc(room, sizeof *self->sorted);
-    self->lane_ends = calloc(room, sizeof *self->lane_ends);
-    return self->urgency && self->needs && self->lanes && self->sorted && self->lane_ends;
+    self->urgency = order_tails(self->profile, self->network);
+    self->needs = order_zalloc(self->count, sizeof *self->needs);
+    self->lanes = order_zalloc(self->count, sizeof *self->lanes);
+    self->sorted = order_zalloc(self->count, sizeof *self->sorted);
+    self->lane_ends = order_zalloc(self->count, sizeof *self->lane_ends);
+    needs_mark(self);
+    urgency_scale(self);
 }
 
 static void drawing_close(struct drawing *self)
@@ -372,10 +401,9 @@ static int rows_draw(struct drawing *self)
 {
     self->y = TOP;
     critical_path_draw(self);
-    for (uint32_t i = 0; i < self->rows->count && self->status == TRYST_OK; i++)
+    for (uint32_t i = 0; i < self->rows->count; i++)
         row_draw(self, &self->rows->rows[i]);
-    if (self->status == TRYST_OK)
-        axis_draw(self);
+    axis_draw(self);
     return self->y + BOTTOM;
 }
 
@@ -385,16 +413,10 @@ static void svg_print(FILE *file, const void *what)
     struct drawing *self = *(struct drawing *const *)what;
     char *rows = NULL;
     size_t bytes = 0;
-    self->out = open_memstream(&rows, &bytes);
-    if (!self->out) {
-        self->status = TRYST_E_NOMEM;
-        return;
-    }
+    self->out = order_checked(open_memstream(&rows, &bytes));
     head_draw(self);
     int height = rows_draw(self), width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
-    bool failed = ferror(self->out) != 0;
-    if (fclose(self->out) != 0 || failed)
-        self->status = TRYST_E_NOMEM;
+    fclose(self->out);
     fprintf(file,
             "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
             "viewBox='0 0 %d %d'>\n"
@@ -406,8 +428,7 @@ static void svg_print(FILE *file, const void *what)
             ".optimum{text-anchor:end;font-size:12px;fill:#047857}</style>\n"
             "<rect width='100%%' height='100%%' fill='#fff'/>\n",
             width, height, width, height);
-    if (self->status == TRYST_OK)
-        fwrite(rows, 1, bytes, file);
+    fwrite(rows, 1, bytes, file);
     fputs("</svg>\n", file);
     free(rows);
 }
@@ -418,24 +439,13 @@ int order_draw(const struct order_job *job, const struct order_rows *rows)
                            .rows = rows,
                            .figures = &rows->figures,
                            .profile = job->profile,
-                           .params = rows->params,
-                           .count = tryst_profile_nodes(job->profile)};
+                           .network = &rows->network,
+                           .count = job->profile->count};
     struct drawing *drawing = &self;
     for (uint32_t i = 0; i < rows->count; i++)
         self.end_s = fmax(self.end_s, rows->rows[i].seconds);
-    self.status = drawing_open(&self)
-                      ? tryst_profile_tails(self.profile, &rows->params, self.urgency)
-                      : TRYST_E_NOMEM;
-    int failed = 0;
-    if (self.status == TRYST_OK) {
-        needs_mark(&self);
-        urgency_scale(&self);
-        failed = tool_file_write(job->draw, svg_print, &drawing);
-    }
+    drawing_open(&self);
+    int failed = tool_file_write(job->draw, svg_print, &drawing);
     drawing_close(&self);
-    if (self.status == TRYST_OK)
-        return failed;
-    fprintf(stderr, "tryst-perf: cannot draw %s: %s\n", job->draw,
-            tryst_status_str(self.status));
-    return 1;
+    return failed;
 }
