@@ -96,8 +96,8 @@ static void wire_add(struct wire *wire, uint32_t node)
     heap_push(&wire->waiting, key_of(wire, node), node);
 }
 
-/* Serve the most urgent operation. One that is being served goes on where another is no
- * more urgent. */
+/* Serve the most urgent operation; without `interrupts`, one that is being served goes
+ * on. */
 static void choose(struct wire *wire)
 {
     if (wire->waiting.count == 0)

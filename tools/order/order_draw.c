@@ -15,6 +15,7 @@
 
 #include "order_path.h"
 #include "tools/json.h"
+#include "tools/svg.h"
 
 /* Two times that differ by less than this part of a step are one. */
 #define ROUNDING 1e-9
@@ -23,21 +24,18 @@
 enum {
     PLOT_LEFT = 150,
     PLOT_WIDTH = 1000,
-    RIGHT_NOTES = 190,
+    RIGHT_NOTES = 210,
     TOP = 112,
     BAR_HEIGHT = 24,
     LANE_HEIGHT = 34,
     STRIP_HEIGHT = 3,
     ORDER_GAP = 22,
-    BOTTOM = 40,
-    LETTER_WIDTH = 7,
-    SMALL_LETTER_WIDTH = 6
+    BOTTOM = 40
 };
 
 enum { NAME_BYTES = 256 }; /* longer names are cut */
 
-#define TICKS_WANTED 8
-/* Forward and backward have the colours of pipeline/program/timeline.c, since in
+/* Forward and backward have the colours of tools/bench/bench_timeline.c, since in
  * data-parallel training the actions that need an operation are the forward pass. */
 #define ACTION_FILL  "#ef9f3c"
 #define NEEDING_FILL "#3f7fca"
@@ -64,17 +62,6 @@ struct drawing {
 static double x_of(const struct drawing *self, double at_s)
 {
     return PLOT_LEFT + (self->end_s > 0 ? at_s / self->end_s : 0) * PLOT_WIDTH;
-}
-
-static void escaped_print(FILE *out, const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < bytes && text[i]; i++)
-        switch (text[i]) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        default: fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], out); break;
-        }
 }
 
 /* ---- lanes ------------------------------------------------------------------------- */
@@ -129,17 +116,16 @@ struct bar {
 static void bar_draw(const struct drawing *self, const struct bar *bar, const char *name)
 {
     double left = x_of(self, bar->from_s), width = x_of(self, bar->to_s) - left;
-    fprintf(self->out, "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s'%s>",
-            left, bar->y, width > .3 ? width : .3, bar->height, bar->fill,
-            width < 4 ? "" : " stroke='#fff' stroke-width='.6'");
-    fputs("<title>", self->out);
-    escaped_print(self->out, name, strlen(name));
-    fprintf(self->out, ": %.6f s to %.6f s</title></rect>\n", bar->from_s, bar->to_s);
-    if (width > SMALL_LETTER_WIDTH * (double)strlen(name) + 4) {
-        fprintf(self->out, "<text x='%.2f' y='%d' class='name' style='fill:%s'>",
-                left + width / 2, bar->y + bar->height / 2 + 4, bar->text_fill);
-        escaped_print(self->out, name, strlen(name));
-        fputs("</text>\n", self->out);
+    char attributes[40];
+    tool_svg_box(self->out,
+                 (struct tool_svg_box){left, bar->y, fmax(width, .3), bar->height},
+                 bar->fill, width < 4 ? "" : "stroke='#fff' stroke-width='.6'",
+                 "%s: %.6f s to %.6f s", name, bar->from_s, bar->to_s);
+    if (width > TOOL_SVG_SMALL_LETTER * (double)strlen(name) + 4) {
+        snprintf(attributes, sizeof attributes, "class='name' style='fill:%s'",
+                 bar->text_fill);
+        tool_svg_text(self->out, left + width / 2, bar->y + bar->height / 2 + 4,
+                      attributes, "%s", name);
     }
 }
 
@@ -165,17 +151,16 @@ static void node_draw(const struct drawing *self, uint32_t index, double from_s,
 
 static void lane_head_draw(const struct drawing *self, const char *name, int y)
 {
-    fprintf(self->out,
-            "<rect x='%d' y='%d' width='%d' height='%d' fill='#f3f4f6'/>\n"
-            "<text x='%d' y='%d' class='lane'>%s</text>\n",
-            PLOT_LEFT, y, PLOT_WIDTH, BAR_HEIGHT, PLOT_LEFT - 10, y + BAR_HEIGHT / 2 + 4,
-            name);
+    tool_svg_box(self->out, (struct tool_svg_box){PLOT_LEFT, y, PLOT_WIDTH, BAR_HEIGHT},
+                 "#f3f4f6", "", NULL);
+    tool_svg_text(self->out, PLOT_LEFT - 10, y + BAR_HEIGHT / 2 + 4, "class='lane'", "%s",
+                  name);
 }
 
 static void note_draw(const struct drawing *self, int y, const char *text)
 {
-    fprintf(self->out, "<text x='%d' y='%d' class='note'>%s</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 14, y + BAR_HEIGHT / 2 + 4, text);
+    tool_svg_text(self->out, PLOT_LEFT + PLOT_WIDTH + 14, y + BAR_HEIGHT / 2 + 4,
+                  "class='note'", "%s", text);
 }
 
 /* ---- lanes of an order ------------------------------------------------------------- */
@@ -208,10 +193,10 @@ static void chain_draw(const struct drawing *self, const struct order_row *row,
         double left = x_of(self, part->from_s), width = x_of(self, part->to_s) - left;
         int y = part->is_operation ? network_y
                                    : self->y + (int)self->lanes[part->node] * LANE_HEIGHT;
-        fprintf(self->out,
-                "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='" CHAIN_FILL
-                "'/>\n",
-                left, y + BAR_HEIGHT + 2, width > .3 ? width : .3, STRIP_HEIGHT);
+        tool_svg_box(self->out,
+                     (struct tool_svg_box){left, y + BAR_HEIGHT + 2, fmax(width, .3),
+                                           STRIP_HEIGHT},
+                     CHAIN_FILL, "", NULL);
     }
     order_path_free(&path);
 }
@@ -232,11 +217,11 @@ static void row_draw(struct drawing *self, const struct order_row *row)
     self->actions = order_lanes_assign(self->profile, row, self->lanes, self->sorted,
                                        self->lane_ends, &self->lanes_count);
     int network_y = self->y + (int)self->lanes_count * LANE_HEIGHT;
-    fprintf(self->out, "<text x='14' y='%d' class='order'>%s</text>\n",
-            self->y + BAR_HEIGHT / 2 + 4, row->name);
+    tool_svg_text(self->out, 14, self->y + BAR_HEIGHT / 2 + 4, "class='order'", "%s",
+                  row->name);
     if (row->is_measured)
-        fprintf(self->out, "<text x='14' y='%d' class='note'>measured</text>\n",
-                self->y + BAR_HEIGHT / 2 + 22);
+        tool_svg_text(self->out, 14, self->y + BAR_HEIGHT / 2 + 22, "class='note'",
+                      "measured");
     for (uint32_t lane = 0; lane < self->lanes_count; lane++)
         lane_head_draw(self, lane ? "" : "actions", self->y + (int)lane * LANE_HEIGHT);
     lane_head_draw(self, "network", network_y);
@@ -282,42 +267,25 @@ static void legend_draw(const struct drawing *self)
                 {"#d4bef5", "short tail"},
                 {WAIT_FILL, "no action runs"},
                 {CHAIN_FILL, "the chain that gives the step its length"}};
-    int x = PLOT_LEFT;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        fprintf(self->out,
-                "<rect x='%d' y='62' width='14' height='14' rx='2' fill='%s'/>"
-                "<text x='%d' y='73.5'>%s</text>\n",
-                x, rows[i].fill, x + 20, rows[i].text);
-        x += 40 + LETTER_WIDTH * (int)strlen(rows[i].text);
-    }
+    double x = PLOT_LEFT;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        x = tool_svg_legend(self->out, x, 62, rows[i].fill, "rx='2'", rows[i].text);
 }
 
 static void head_draw(const struct drawing *self)
 {
     struct order_sums sums = order_sum(self->profile);
-    const char *path = self->job->path;
-    fprintf(self->out, "<text x='%d' y='28' class='title'>", PLOT_LEFT);
-    escaped_print(self->out, path, strlen(path));
-    fprintf(self->out,
-            ": %s</text>\n"
-            "<text x='%d' y='48' class='note'>%u actions, %.4g s together; %u "
-            "operations, %.4g MB together; network %.4g Gbit/s, latency %.4g µs; "
-            "possible gain over fifo: %.1f %%</text>\n",
-            self->rows->rows[0].is_measured ? "a measured step of each policy"
-                                            : "a step under each order of its operations",
-            PLOT_LEFT, sums.actions, sums.actions_s, sums.operations,
-            (double)sums.bytes / 1e6, self->network->bytes_per_s * 8e-9,
-            self->network->latency_s * 1e6, 100 * self->figures->possible_gain);
+    tool_svg_text(self->out, PLOT_LEFT, 28, "class='title'", "%s: %s", self->job->path,
+                  self->rows->rows[0].is_measured
+                      ? "a measured step of each policy"
+                      : "a step under each order of its operations");
+    tool_svg_text(self->out, PLOT_LEFT, 48, "class='note'",
+                  "%u actions, %.4g s together; %u operations, %.4g MB together; network "
+                  "%.4g Gbit/s, latency %.4g µs; possible gain over fifo: %.1f %%",
+                  sums.actions, sums.actions_s, sums.operations, (double)sums.bytes / 1e6,
+                  self->network->bytes_per_s * 8e-9, self->network->latency_s * 1e6,
+                  100 * self->figures->possible_gain);
     legend_draw(self);
-}
-
-/* Return the distance of ticks: 1, 2 or 5 times a power of ten, for 6 to 14 ticks. */
-static double tick_step(double span)
-{
-    double rough = span / TICKS_WANTED;
-    double power = pow(10, floor(log10(rough)));
-    double lead = rough / power;
-    return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
 /* Draw the axis, and the optimum over all rows. */
@@ -325,24 +293,12 @@ static void axis_draw(const struct drawing *self)
 {
     int bottom = self->y - ORDER_GAP / 2;
     double x = x_of(self, self->figures->optimum_s);
-    double unit_s = self->end_s < 2e-3 ? 1e-6 : self->end_s < 2 ? 1e-3 : 1;
-    double step_s = self->end_s > 0 ? tick_step(self->end_s) : 1;
-    for (int i = 0; i * step_s <= self->end_s * 1.0001; i++)
-        fprintf(self->out,
-                "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#9ca3af'/>\n"
-                "<text x='%.1f' y='%d' class='tick'>%g</text>\n",
-                x_of(self, i * step_s), bottom, x_of(self, i * step_s), bottom + 6,
-                x_of(self, i * step_s), bottom + 20, i * step_s / unit_s);
-    fprintf(self->out, "<text x='%d' y='%d' class='note'>time in the step, %s</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 28, bottom + 20,
-            unit_s < 1e-3 ? "µs"
-            : unit_s < 1  ? "ms"
-                          : "s");
-    fprintf(self->out,
-            "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#047857' "
-            "stroke-width='1.5' stroke-dasharray='5 3'/>\n"
-            "<text x='%.1f' y='%d' class='optimum'>optimum %.4g s</text>\n",
-            x, TOP - 8, x, bottom, x - 4, TOP - 12, self->figures->optimum_s);
+    tool_svg_axis(self->out, PLOT_LEFT, PLOT_LEFT + PLOT_WIDTH, bottom, bottom + 6, 0,
+                  self->end_s, "stroke='#9ca3af'");
+    tool_svg_line(self->out, x, TOP - 8, x, bottom,
+                  "stroke='#047857' stroke-width='1.5' stroke-dasharray='5 3'");
+    tool_svg_text(self->out, x - 4, TOP - 12, "class='optimum'", "optimum %.4g s",
+                  self->figures->optimum_s);
 }
 
 /* ---- the whole picture ------------------------------------------------------------- */
@@ -396,41 +352,32 @@ static void drawing_close(struct drawing *self)
     free(self->lane_ends);
 }
 
-/* Return the height of the picture. It depends on the lanes of each order. */
-static int rows_draw(struct drawing *self)
+/* Return the height of the picture: each row has the lanes of its order. */
+static int height_of(struct drawing *self)
 {
-    self->y = TOP;
-    critical_path_draw(self);
-    for (uint32_t i = 0; i < self->rows->count; i++)
-        row_draw(self, &self->rows->rows[i]);
-    axis_draw(self);
-    return self->y + BOTTOM;
+    int height = TOP + LANE_HEIGHT + ORDER_GAP + BOTTOM;
+    for (uint32_t i = 0; i < self->rows->count; i++) {
+        (void)order_lanes_assign(self->profile, &self->rows->rows[i], self->lanes,
+                                 self->sorted, self->lane_ends, &self->lanes_count);
+        height += (int)(self->lanes_count + 1) * LANE_HEIGHT + ORDER_GAP;
+    }
+    return height;
 }
 
 static void svg_print(FILE *file, const void *what)
 {
-    /* the height is in the first line, so the rows are drawn to memory before it */
     struct drawing *self = *(struct drawing *const *)what;
-    char *rows = NULL;
-    size_t bytes = 0;
-    self->out = order_checked(open_memstream(&rows, &bytes));
+    self->out = file;
+    self->y = TOP;
+    tool_svg_begin(file, PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES, height_of(self),
+                   ".order{font-weight:600}"
+                   ".optimum{text-anchor:end;font-size:12px;fill:#047857}");
     head_draw(self);
-    int height = rows_draw(self), width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
-    fclose(self->out);
-    fprintf(file,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
-            "viewBox='0 0 %d %d'>\n"
-            "<style>text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#111827}"
-            ".title{font-size:17px;font-weight:600}.order{font-weight:600}"
-            ".note{fill:#4b5563;font-size:12px}.lane{text-anchor:end;font-size:12px;"
-            "fill:#4b5563}.tick{text-anchor:middle;font-size:12px;fill:#4b5563}"
-            ".name{text-anchor:middle;font-size:11px}"
-            ".optimum{text-anchor:end;font-size:12px;fill:#047857}</style>\n"
-            "<rect width='100%%' height='100%%' fill='#fff'/>\n",
-            width, height, width, height);
-    fwrite(rows, 1, bytes, file);
-    fputs("</svg>\n", file);
-    free(rows);
+    critical_path_draw(self);
+    for (uint32_t i = 0; i < self->rows->count; i++)
+        row_draw(self, &self->rows->rows[i]);
+    axis_draw(self);
+    tool_svg_end(file);
 }
 
 int order_draw(const struct order_job *job, const struct order_rows *rows)

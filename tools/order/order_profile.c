@@ -20,7 +20,7 @@
 /* Names of missing files in an error. */
 enum { MISSING_SHOWN = 4 };
 
-void *order_checked(void *memory)
+static void *checked(void *memory)
 {
     if (memory)
         return memory;
@@ -30,21 +30,21 @@ void *order_checked(void *memory)
 
 void *order_zalloc(size_t count, size_t bytes)
 {
-    return order_checked(calloc(count + 1, bytes));
+    return checked(calloc(count + 1, bytes));
 }
 
 struct order_node *order_node_name(struct order_profile *profile, uint32_t index,
                                    const char *name)
 {
-    profile->nodes[index].name = order_checked(strdup(name));
+    profile->nodes[index].name = checked(strdup(name));
     return &profile->nodes[index];
 }
 
 void order_node_after(struct order_profile *profile, uint32_t index, uint32_t before)
 {
     struct order_node *node = &profile->nodes[index];
-    node->after = order_checked(
-        realloc(node->after, (node->after_count + 1u) * sizeof *node->after));
+    node->after =
+        checked(realloc(node->after, (node->after_count + 1u) * sizeof *node->after));
     node->after[node->after_count++] = before;
     profile->edges_count++;
 }

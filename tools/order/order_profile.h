@@ -26,10 +26,8 @@ struct order_profile {
     uint32_t edges_count; /**< the sum of after_count */
 };
 
-/** Return `memory`, or exit if it is NULL: memory is out, and a tool has nothing to
- *  keep. */
-void *order_checked(void *memory);
-/** Return an array of zeros, with one element more than `count`. */
+/** Return an array of zeros, with one element more than `count`. Exits if memory is out:
+ *  a tool has nothing to keep. */
 void *order_zalloc(size_t count, size_t bytes);
 
 /** Load the profile at `path`. With %r in it: those of all ranks of one run, merged
