@@ -15,7 +15,8 @@ struct tool_svg_box {
 };
 
 /** Begin the page, white, with classes of texts: title, note (small and grey), tick
- *  (note, centred), name (on bars, centred), lane (note, ends at x); `style` adds more. */
+ *  (note, centred), name (on bars, centred), lane (note, ends at x), and those of
+ *  `style`. */
 void tool_svg_begin(FILE *out, int width, int height, const char *style);
 void tool_svg_end(FILE *out);
 

@@ -201,7 +201,7 @@ fails() { # <text> <options…>
 fails "$dir/none.json" --profile "$dir/none.json"
 echo '{"tryst_profile": 1, "nodes": [{"name": "a", "seconds": 1, "after": ["a"]}]}' >"$dir/cycle.json"
 fails "cycle.json:1:" --profile "$dir/cycle.json"
-fails "too large for a number" --profile "$dir/step.json" --gbit 1e-320
+fails "too large for a number" --profile "$dir/step.json" --gbit 1e-320 --overhead 1
 fails "$dir/no/x.svg" --profile "$dir/step.json" --draw "$dir/no/x.svg"
 fails "$dir/no/json" --profile "$dir/step.json" --json "$dir/no/json"
 exit $fail

@@ -84,9 +84,9 @@ struct order_figures order_compute(const struct order_profile *profile,
     figures.optimum_s = order_bound(profile, &network);
     for (int order = 0; order < ORDER_COUNT; order++)
         figures.seconds[order] = order_seconds(profile, params, (enum order)order, NULL);
-    if (params->network.overhead_s > 0)
-        fused_replay(profile, params, &figures);
     double fifo_s = figures.seconds[ORDER_FIFO];
+    if (params->network.overhead_s > 0 && isfinite(fifo_s))
+        fused_replay(profile, params, &figures);
     if (fifo_s > 0)
         figures.possible_gain = fmax(0, 1 - figures.optimum_s / fifo_s);
     return figures;

@@ -43,9 +43,14 @@ double *order_tails(const struct order_profile *profile,
 
 /* ---- groups ------------------------------------------------------------------------ */
 
+/* An operation. */
 struct ready {
     double ready_s, tail_s;
+    double seconds; /* of its bytes */
     uint32_t node;
+    /* of the plan, where it begins a group: the group's last one in the list, and the
+     * number of groups from this one on */
+    uint32_t last, groups_count;
 };
 
 static int ready_compare(const void *a, const void *b)
@@ -67,7 +72,11 @@ static struct ready *ready_sort(const struct order_profile *profile,
     *count_p = 0;
     for (uint32_t i = 0; i < profile->count; i++)
         if (profile->nodes[i].is_operation)
-            list[(*count_p)++] = (struct ready){heads[i], tails[i], i};
+            list[(*count_p)++] = (struct ready){
+                .ready_s = heads[i],
+                .tail_s = tails[i],
+                .seconds = (double)profile->nodes[i].bytes / network->bytes_per_s,
+                .node = i};
     qsort(list, *count_p, sizeof *list, ready_compare);
     oracle_close(oracle);
     return list;
@@ -108,17 +117,16 @@ struct order_groups order_buckets(const struct order_profile *profile,
 
 /* ---- fusion ------------------------------------------------------------------------ */
 
-/* Let operations be sorted by the time at which they are ready, and their tails
- * rise in the same order, as in data-parallel training, where the gradient that is ready
- * last is needed first. A group of neighbours is ready with its last member and has that
- * member's tail. Under preemptive priority the step then takes the largest, over the
- * groups, of
+/* Let operations be sorted by the time at which they are ready, and their tails rise in
+ * the same order, as in data-parallel training, where the gradient that is ready last is
+ * needed first. A group of neighbours is ready with its last member and has that member's
+ * tail. Under preemptive priority the step then takes the largest, over the groups, of
  *
  *     ready + tail + costs of this group and of all later ones
  *
- * (each later group is ready later and is more urgent). Whether a time is enough is
- * found in one pass: from the last operation to the first, make each group as long as
- * the time permits, for fewer groups cost less. Bisection finds the least time.
+ * (each later group is ready later and is more urgent). Whether a time is enough is found
+ * in one pass: from the last operation to the first, make each group as long as the time
+ * permits, for fewer groups cost less. Bisection finds the least time.
  *
  * No group needs a gap: with the same last members, groups of neighbours leave the same
  * bytes or fewer to the later ones. So the result is the best of all partitions. Where
@@ -130,34 +138,27 @@ struct order_groups order_buckets(const struct order_profile *profile,
  *
  * One pass, for a time T: item i can begin a group that ends with item j if
  *
- *      ready[j] + tail[j] + (groups from j + 1 on, + 1) * overhead <= T - left[i]
+ *     ready[j] + tail[j] + (groups from j + 1 on, + 1) * overhead <= T - left[i]
  *
  * where left[i] is the time of the bytes from i on. The right side falls as i falls, so
  * an end that is too late for one i is too late for all before it: each end is tried
  * once. */
-struct fusion_item {
-    double ready_s, tail_s;
-    double seconds; /* of its bytes */
-    /* Of the plan, for an item that begins a group: its last item, and the number of
-     *  groups from this one on. */
-    uint32_t last, groups_count;
-};
 
 /* Plan the fewest groups with which the step takes at most `most_s`. False: no groups
  * do. */
-static bool plan_within(struct fusion_item *items, uint32_t count, double overhead_s,
+static bool plan_within(struct ready *list, uint32_t count, double overhead_s,
                         double most_s)
 {
     double left_s = 0;
     uint32_t end = count - 1;
     for (uint32_t i = count; i-- > 0;) {
-        left_s += items[i].seconds;
+        left_s += list[i].seconds;
         for (;; end--) {
-            uint32_t behind = end + 1 < count ? items[end + 1].groups_count : 0;
+            uint32_t behind = end + 1 < count ? list[end + 1].groups_count : 0;
             double cost_s = (behind + 1) * overhead_s;
-            items[i].last = end;
-            items[i].groups_count = behind + 1;
-            if (items[end].ready_s + items[end].tail_s + cost_s <= most_s - left_s)
+            list[i].last = end;
+            list[i].groups_count = behind + 1;
+            if (list[end].ready_s + list[end].tail_s + cost_s <= most_s - left_s)
                 break;
             if (end == i)
                 return false;
@@ -166,29 +167,29 @@ static bool plan_within(struct fusion_item *items, uint32_t count, double overhe
     return true;
 }
 
-/* Partition `items` [count] (1 at least), sorted by ready_s, into groups that cost
- * `overhead_s` beside their bytes: the first one begins with item 0, the next one behind
- * its last item, and so on. Raises tails to what was taken. */
-static void fusion_plan(struct fusion_item *items, uint32_t count, double overhead_s)
+/* Partition the list (1 at least) into groups that cost `overhead_s` beside their bytes:
+ * the first one begins with item 0, the next one behind its last item, and so on. Raises
+ * tails to what was taken. */
+static void plan_make(struct ready *list, uint32_t count, double overhead_s)
 {
     double low_s = 0, bytes_s = 0, tail_s = 0;
     for (uint32_t i = 0; i < count; i++) {
-        tail_s = items[i].tail_s = fmax(tail_s, items[i].tail_s);
-        low_s = fmax(low_s, items[i].ready_s + tail_s);
-        bytes_s += items[i].seconds;
+        tail_s = list[i].tail_s = fmax(tail_s, list[i].tail_s);
+        low_s = fmax(low_s, list[i].ready_s + tail_s);
+        bytes_s += list[i].seconds;
     }
     /* Enough for one group, whatever was rounded. */
     double high_s = (low_s + bytes_s + overhead_s) * (1 + 1e-9);
     for (;;) {
         double middle_s = low_s + (high_s - low_s) / 2;
-        if (middle_s <= low_s || middle_s >= high_s)
+        if (!(middle_s > low_s && middle_s < high_s))
             break;
-        if (plan_within(items, count, overhead_s, middle_s))
+        if (plan_within(list, count, overhead_s, middle_s))
             high_s = middle_s;
         else
             low_s = middle_s;
     }
-    plan_within(items, count, overhead_s, high_s);
+    plan_within(list, count, overhead_s, high_s);
 }
 
 struct order_groups order_fuse(const struct order_profile *profile,
@@ -197,18 +198,11 @@ struct order_groups order_fuse(const struct order_profile *profile,
     struct order_groups groups = order_groups_open(profile);
     uint32_t count;
     struct ready *list = ready_sort(profile, network, &count);
-    struct fusion_item *items = order_zalloc(count, sizeof *items);
-    for (uint32_t i = 0; i < count; i++)
-        items[i] = (struct fusion_item){
-            .ready_s = list[i].ready_s,
-            .tail_s = list[i].tail_s,
-            .seconds = (double)profile->nodes[list[i].node].bytes / network->bytes_per_s};
     if (count > 0)
-        fusion_plan(items, count, network->overhead_s);
+        plan_make(list, count, network->overhead_s);
     for (uint32_t i = 0; i < count;)
-        for (uint32_t last = items[i].last, group = groups.count; i <= last; i++)
+        for (uint32_t last = list[i].last, group = groups.count; i <= last; i++)
             order_groups_put(&groups, list[i].node, group);
-    free(items);
     free(list);
     return groups;
 }
