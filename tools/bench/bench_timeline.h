@@ -21,7 +21,7 @@ struct bench_timeline {
 /** Draw one row per rank. Shares of time are over the window from the first action of the
  *  drawn step on any rank to the last one. Steps of a loop overlap, so actions of other
  *  steps count in it; they are drawn pale. Where a rank has several stages (chunks), bars
- *  of a later one are darker. False: there is no span that takes time, or a wrong one. */
+ *  of a later one are darker. False: no span takes time, or a span is invalid. */
 bool bench_timeline_draw(FILE *out, const struct bench_timeline *timeline);
 
 #endif
