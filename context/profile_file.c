@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 
 #include "commsched/profile/priorities.h"
+#include "commsched/profile/profile_json.h"
 #include "commsched/profile/recorder.h"
 #include "context.h"
 #include "core/memory/alloc.h"
@@ -35,9 +36,7 @@
 #include "core/thread/thread.h"
 #include "rendezvous/group_info.h"
 #include "rendezvous/progress/submission.h"
-#include "topology/base/text.h"
 #include "tryst/profile.h"
-#include "tryst/topo.h"
 
 /* Each of the first periods gets a file, since a program may have no more. */
 enum { FIRST_PERIODS = 3 };
@@ -133,8 +132,11 @@ static void file_warn(struct profile_file *file, const char *reason, const char 
 static void profile_write(struct profile_file *file, struct tryst_profile *profile,
                           bool is_last)
 {
+    struct text json = {0};
+    struct err err = ERR_INIT;
     char *text = NULL;
-    if (tryst_profile_write(profile, &text) != TRYST_OK)
+    profile_json_write(profile, &json);
+    if (text_release(&json, &err, &text) != TRYST_OK)
         file_warn(file, "out of memory", "");
     else if (!file_replace(file->path, text, is_last))
         file_warn(file, err_reason(errno),
@@ -142,7 +144,7 @@ static void profile_write(struct profile_file *file, struct tryst_profile *profi
                   "process may write");
     else
         file->written = true;
-    tryst_text_free(text);
+    mem_free(text);
 }
 
 /* Write the recorded step, if there is a whole one. */
@@ -153,7 +155,7 @@ static void period_write(struct profile_file *file, bool is_last)
     tryst_status status = recorder_profile(file->ctx->recorder, &err, &profile);
     if (status == TRYST_OK) {
         profile_write(file, profile, is_last);
-        tryst_profile_close(profile);
+        profile_close(profile);
     } else if (is_last && !file->written) {
         file_warn(file, err.text, "");
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "priorities.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,19 +103,32 @@ static void vector_fill(struct draft *draft, const double *tails, uint64_t begun
     draft->vector[BEGUN] = begun;
 }
 
+/* Compute the time from the end of each node to the end of the profile. Only computation
+ * counts, so operations take no time. Nodes come after those with smaller numbers
+ * (period_graph.c). */
+static void tails_compute(const struct tryst_profile *profile, double *tails)
+{
+    for (uint32_t i = profile->nodes_count; i-- > 0;) {
+        const struct profile_node *node = &profile->nodes[i];
+        for (uint32_t a = 0; a < node->after_count; a++) {
+            double *before = &tails[profile->after[node->after_first + a]];
+            *before = fmax(*before, node->seconds + tails[i]);
+        }
+    }
+}
+
 static bool draft_fill(struct draft *draft, const char *suffix, uint64_t begun)
 {
-    /* Only computation counts, so operations take no time. */
-    tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1e18};
     double *tails = mem_zalloc_array(draft->profile->nodes_count + 1u, sizeof *tails);
     bool filled = tails && ops_list(draft, suffix);
     if (filled)
         draft->vector =
             mem_zalloc_array(HEAD + (size_t)draft->count, sizeof *draft->vector);
-    filled = filled && draft->vector &&
-             tryst_profile_tails(draft->profile, &params, tails) == TRYST_OK;
-    if (filled)
+    filled = filled && draft->vector;
+    if (filled) {
+        tails_compute(draft->profile, tails);
         vector_fill(draft, tails, begun);
+    }
     mem_free(tails);
     return filled;
 }

@@ -3,9 +3,9 @@
  *  Default priorities of the operations of a period, from its profile.
  *
  *  Idea: an operation is the more urgent, the more computation is left after its first
- *  use (Jackson's rule, oracle.h). Each rank drafts these times of its last period as a
- *  vector in the order of names, and the maximum over ranks makes the table of all. The
- *  owner moves the vector between ranks.
+ *  use (Jackson's rule). Each rank drafts these times of its last period as a vector in
+ *  the order of names, and the maximum over ranks makes the table of all. The owner moves
+ *  the vector between ranks.
  *
  *      period begins      vectors have met       a later period begins
  *     ───── draft ─────────── arrive ───────────────── begin ─────▶ in force

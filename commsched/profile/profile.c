@@ -14,12 +14,8 @@ void profile_close(struct tryst_profile *profile)
         return;
     for (uint32_t i = 0; i < profile->nodes_count; i++)
         mem_free(profile->nodes[i].name);
-    oracle_close(profile->oracle);
-    mem_free(profile->source);
     mem_free(profile->nodes);
     mem_free(profile->after);
-    mem_free(profile->spans);
-    mem_free(profile->pieces);
     mem_free(profile);
 }
 

@@ -10,7 +10,6 @@
 
 #include "core/text/err.h"
 #include "core/text/origin.h"
-#include "oracle.h"
 #include "tryst/profile.h"
 
 /** Times that a recorded step has for an operation. */
@@ -34,19 +33,12 @@ struct profile_node {
 
 struct tryst_profile {
     struct origin origin;
-    char *source; /**< the name of its file, for messages; NULL: it has none */
     struct profile_node *nodes;
     size_t nodes_room;
     uint32_t nodes_count;
     uint32_t *after;
     size_t after_room;
     uint32_t after_count;
-    /** Of the last replay. */
-    struct oracle *oracle;
-    tryst_profile_span *spans; /**< [nodes_count], and those of buckets */
-    tryst_profile_piece *pieces;
-    size_t spans_room, pieces_room;
-    uint32_t pieces_count;
 };
 
 /** Make an empty profile. NULL: out of memory. */

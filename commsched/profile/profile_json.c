@@ -11,7 +11,6 @@
 
 #include "core/memory/alloc.h"
 #include "core/source/json_reader.h"
-#include "step_graph.h"
 
 /* Version 1 had no origin. */
 enum { PROFILE_JSON_VERSION = 2, PROFILE_JSON_OLDEST = 1 };
@@ -191,20 +190,47 @@ static tryst_status root_read(struct json_reader *reader, json_t *root,
     return status;
 }
 
-/* Reject a cycle, at one of its nodes or at one that comes after it. */
-static tryst_status cycle_check(struct json_reader *reader, struct tryst_profile *profile)
+/* Return a node that comes after itself, or before a node that does; the number of nodes:
+ * there is none. Nodes that no node comes after are taken away, again and again (Kahn
+ * 1962). `users` and `taken` [nodes] are room for the call; `users` is zero. */
+static uint32_t cycle_find(const struct tryst_profile *profile, uint32_t *users,
+                           uint32_t *taken)
 {
-    static const tryst_profile_params any = {.bytes_per_s = 1};
-    uint32_t index;
-    struct err why = ERR_INIT;
-    tryst_status status = step_graph_open(profile, &any, NULL, false, &why, &index);
-    if (status != TRYST_E_INVALID)
-        return reader_judge(reader, status, &why);
+    uint32_t count = 0, cycle = 0;
+    for (uint32_t i = 0; i < profile->after_count; i++)
+        users[profile->after[i]]++;
+    for (uint32_t i = 0; i < profile->nodes_count; i++)
+        if (users[i] == 0)
+            taken[count++] = i;
+    for (uint32_t at = 0; at < count; at++) {
+        const struct profile_node *node = &profile->nodes[taken[at]];
+        for (uint32_t i = 0; i < node->after_count; i++) {
+            uint32_t before = profile->after[node->after_first + i];
+            if (--users[before] == 0)
+                taken[count++] = before;
+        }
+    }
+    while (cycle < profile->nodes_count && users[cycle] == 0)
+        cycle++;
+    return cycle;
+}
+
+static tryst_status cycle_check(struct json_reader *reader,
+                                const struct tryst_profile *profile)
+{
+    uint32_t count = profile->nodes_count;
+    uint32_t *room = mem_zalloc_array(2 * (size_t)count + 1, sizeof *room);
+    if (!room)
+        return source_no_memory(reader->source);
+    uint32_t cycle = cycle_find(profile, room, room + count);
+    mem_free(room);
+    if (cycle == count)
+        return TRYST_OK;
     reader_enter(reader, "nodes", 0);
-    reader_enter(reader, NULL, index);
+    reader_enter(reader, NULL, cycle);
     return reader_refuse(reader,
-                         "\"%.100s\" comes after itself, or after a node that does",
-                         profile->nodes[index].name);
+                         "\"%.100s\" comes after itself, or before a node that does",
+                         profile->nodes[cycle].name);
 }
 
 tryst_status profile_json_read(const struct source *source,
@@ -216,9 +242,7 @@ tryst_status profile_json_read(const struct source *source,
     if (status != TRYST_OK)
         return status;
     struct names names = {.profile = profile_open(), .numbers = json_object()};
-    if (names.profile)
-        names.profile->source = mem_strdup(source->name);
-    if (names.profile && names.profile->source && names.numbers) {
+    if (names.profile && names.numbers) {
         status = root_read(&reader, root, &names);
         if (status == TRYST_OK)
             status = cycle_check(&reader, names.profile);

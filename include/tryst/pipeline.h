@@ -532,28 +532,6 @@ typedef struct tryst_span {
     int32_t step;
 } tryst_span;
 
-typedef struct tryst_timeline_rank {
-    const tryst_span *spans;
-    size_t spans_count;
-} tryst_timeline_rank;
-
-typedef struct tryst_timeline_params {
-    size_t struct_size;
-    const char *title;
-    const char *subtitle; /**< may be NULL */
-    const tryst_timeline_rank *ranks;
-    int32_t ranks_count;
-    int32_t reserved;
-} tryst_timeline_params;
-
-/** Draw one row per rank as a self-contained SVG. Shares of time are over the window from
- *  the first action of the drawn step on any rank to the last one. Steps of a loop
- *  overlap, so actions of other steps count in it; they are drawn pale. Where a rank has
- *  several stages (chunks), bars of a later one are darker.
- *  Returns: TRYST_OK, TRYST_E_INVALID (no ranks, no spans), TRYST_E_IO */
-TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
-                                                const char *path);
-
 /* ----------------------------------------------------------------------------------- *
  *  Engine
  * ----------------------------------------------------------------------------------- */

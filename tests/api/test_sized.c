@@ -8,6 +8,7 @@
 #include <tryst/profile.h>
 #include <tryst/topo.h>
 #include <tryst/tryst.h>
+#include <unistd.h>
 
 static struct {
     tryst_ctx *ctx;
@@ -181,18 +182,6 @@ static tryst_status place_call(void *sized)
     return tryst_topo_place(NULL, sized, devices, NULL);
 }
 
-static void profile_fill(void *sized)
-{
-    *(tryst_profile_params *)sized =
-        (tryst_profile_params){.bytes_per_s = 1, .order = TRYST_PROFILE_BUCKETS};
-}
-
-static tryst_status profile_call(void *sized)
-{
-    double seconds;
-    return tryst_profile_bound(at.profile, sized, &seconds);
-}
-
 /* ---- outputs ----------------------------------------------------------------------- */
 
 static tryst_status op_tensor_call(void *sized)
@@ -287,12 +276,6 @@ static tryst_status profile_origin_call(void *sized)
     return tryst_profile_origin_get(at.profile, sized);
 }
 
-static tryst_status profile_replay_call(void *sized)
-{
-    const tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1};
-    return tryst_profile_replay(at.profile, &params, sized);
-}
-
 static tryst_status fit_call(void *sized)
 {
     static const char *const names[] = {"a", "b"};
@@ -316,7 +299,6 @@ static void test_structs(void **state)
         SIZED_INPUT(tryst_pool_params, kind, pool_fill, pool_call, TRYST_OK),
         SIZED_INPUT(tryst_plan_params, struct_size, plan_fill, plan_call, TRYST_OK),
         SIZED_INPUT(tryst_place_params, ranks_count, place_fill, place_call, TRYST_OK),
-        SIZED_INPUT(tryst_profile_params, order, profile_fill, profile_call, TRYST_OK),
         SIZED_OUTPUT(tryst_tensor, op_tensor_call, TRYST_OK),
         SIZED_OUTPUT(tryst_error, op_error_call, TRYST_E_DEAD),
         SIZED_OUTPUT(tryst_error, step_status_call, TRYST_E_ABORTED),
@@ -333,7 +315,6 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_route_info, route_call, TRYST_OK),
         SIZED_OUTPUT(tryst_profile_node, profile_node_call, TRYST_OK),
         SIZED_OUTPUT(tryst_profile_origin, profile_origin_call, TRYST_OK),
-        SIZED_OUTPUT(tryst_profile_replayed, profile_replay_call, TRYST_OK),
         SIZED_OUTPUT(tryst_probe_info, fit_call, TRYST_OK),
     };
     (void)state;
@@ -486,14 +467,23 @@ static void ops_open(void)
         ;
 }
 
+static void profile_open(void)
+{
+    char path[] = "/tmp/tryst_sized_XXXXXX";
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fputs("{\"tryst_profile\": 1, \"nodes\": [{\"name\": \"a\", \"bytes\": 1}]}", file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(tryst_profile_load(path, &at.profile), TRYST_OK);
+    unlink(path);
+}
+
 static int setup(void **state)
 {
     static const char racks[] =
         "{\"ranks\": [\"a\",\"b\"], \"nodes\": [\"s\"], \"links\": ["
         "{\"a\":\"a\",\"b\":\"s\",\"gbit_per_s\":1},"
         "{\"a\":\"b\",\"b\":\"s\",\"gbit_per_s\":1}]}";
-    static const char step[] =
-        "{\"tryst_profile\": 1, \"nodes\": [{\"name\": \"a\", \"bytes\": 1}]}";
     const tryst_pool_params pool = {.struct_size = sizeof pool,
                                     .kind = TRYST_POOL_REGISTERED};
     (void)state;
@@ -511,8 +501,7 @@ static int setup(void **state)
     assert_int_equal(tryst_topo_parse(racks, sizeof racks - 1, "racks", &at.topo),
                      TRYST_OK);
     assert_int_equal(tryst_plan_open(at.topo, NULL, &at.plan), TRYST_OK);
-    assert_int_equal(tryst_profile_parse(step, sizeof step - 1, "step", &at.profile),
-                     TRYST_OK);
+    profile_open();
     ops_open();
     return 0;
 }

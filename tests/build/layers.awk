@@ -82,7 +82,7 @@ BEGIN {
     may["tests/support/fake_cudart"] = "tests " pipeline
     may["tests/gpu"] = "tests tests/pipeline " pipeline
     may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/profile"
-    may["tests/tools"] = "tests tools/launch tools/order tools/perf"
+    may["tests/tools"] = "tests tools/launch tools/bench tools/order tools/perf"
 
     # Backends do not include each other; pair/ and fabric/ are no backends, but parts
     # that two backends share.

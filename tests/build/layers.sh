@@ -121,8 +121,8 @@ try pipeline/model/ pipeline/device/device_stage.h yes
 try tools/ core/log/log.h no
 try tools/ transports/transport.h no
 try tools/launch/ tools/standard_files.h yes
-try tools/bench/ tools/launch/launcher.h yes
-try tools/bench/ tools/launch/launcher_spawn.h no
+try tools/bench/pp_bench tools/launch/launcher.h yes
+try tools/bench/pp_bench tools/launch/launcher_spawn.h no
 try tools/topo/ tools/live/live.h no
 try tools/info/ tools/live/live.h yes
 try tools/info/ tools/launch/launcher.h no

@@ -11,8 +11,8 @@ tests="$SOURCE/tests/api/test_sized.c $SOURCE/tests/pipeline/test_sized_stage.c"
 # Without struct_size: elements of arrays, pairs that are passed by value, and a base that
 # the caller's struct contains.
 fixed="tryst_view tryst_layers tryst_stage tryst_action tryst_program_peak tryst_action_costs tryst_sim_rank
-tryst_sim_event tryst_span tryst_timeline_rank tryst_place_pair tryst_probe_flow
-tryst_profile_span tryst_profile_piece tryst_program_read"
+tryst_sim_event tryst_span tryst_place_pair tryst_probe_flow
+tryst_program_read"
 
 # Print the name and the first member of each struct.
 members=$(cat "$headers"/[a-km-z]*.h | awk '

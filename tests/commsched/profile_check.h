@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of a profile's nodes. */
+/* Profiles of a text and as a text, and checks of their nodes. */
 #ifndef TRYST_TESTS_COMMSCHED_PROFILE_CHECK_H
 #define TRYST_TESTS_COMMSCHED_PROFILE_CHECK_H
 
@@ -8,7 +8,26 @@
 #include <math.h>
 #include <string.h>
 
-#include "tryst/profile.h"
+#include "commsched/profile/profile_json.h"
+#include "core/memory/alloc.h"
+
+/** Read a profile; "p" is its name in errors. */
+static inline tryst_status profile_read(const char *text, struct err *err,
+                                        tryst_profile **profile_p)
+{
+    struct source source = {text, strlen(text), "p", err};
+    return profile_json_read(&source, profile_p);
+}
+
+/** Return the profile as JSON, for mem_free. NULL: out of memory. */
+static inline char *profile_text(const tryst_profile *profile)
+{
+    struct text text = {0};
+    struct err err = ERR_INIT;
+    char *json = NULL;
+    profile_json_write(profile, &text);
+    return text_release(&text, &err, &json) == TRYST_OK ? json : NULL;
+}
 
 static inline void near(double value, double wanted)
 {

@@ -124,18 +124,6 @@ static void test_simulation(void **state)
     assert_null(sim);
 }
 
-static void test_timeline(void **state)
-{
-    static const tryst_span spans[] = {{4, 5, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
-    const tryst_timeline_rank rank = {spans, 1};
-    tryst_timeline_params params = {.ranks = &rank, .ranks_count = 1};
-    (void)state;
-    INVALID(tryst_timeline_write_svg(NULL, "/dev/null"), "no spans");
-    INVALID(tryst_timeline_write_svg(&params, "/dev/null"), "struct_size");
-    params.struct_size = sizeof params;
-    REFUSED(TRYST_E_IO, tryst_timeline_write_svg(&params, "/nonexistent/x"), "No such");
-}
-
 static void test_engine(void **state)
 {
     tryst_stage *none[2] = {NULL, NULL};
@@ -422,13 +410,13 @@ static void test_digest_nulls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_programs),   cmocka_unit_test(test_files),
-        cmocka_unit_test(test_simulation), cmocka_unit_test(test_timeline),
-        cmocka_unit_test(test_engine),     cmocka_unit_test(test_models),
-        cmocka_unit_test(test_stages),     cmocka_unit_test(test_works),
-        cmocka_unit_test(test_data),       cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_replay),     cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_nulls),      cmocka_unit_test(test_digest_nulls),
+        cmocka_unit_test(test_programs),     cmocka_unit_test(test_files),
+        cmocka_unit_test(test_simulation),   cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_models),       cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_works),        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_weights),      cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_kept),         cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_digest_nulls),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

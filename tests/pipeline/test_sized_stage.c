@@ -240,19 +240,6 @@ static tryst_status sim_call(void *sized)
     return status;
 }
 
-static void timeline_fill(void *sized)
-{
-    static const tryst_span span = {.begin_ns = 1, .end_ns = 2};
-    static const tryst_timeline_rank rank = {&span, 1};
-    *(tryst_timeline_params *)sized =
-        (tryst_timeline_params){.ranks = &rank, .ranks_count = 1};
-}
-
-static tryst_status timeline_call(void *sized)
-{
-    return tryst_timeline_write_svg(sized, "/dev/null");
-}
-
 static void engine_fill(void *sized)
 {
     *(tryst_engine_params *)sized = (tryst_engine_params){
@@ -349,8 +336,6 @@ static void test_structs(void **state)
                     generate_call, TRYST_OK),
         SIZED_INPUT(tryst_schedule, generate, schedule_fill, register_call, TRYST_OK),
         SIZED_INPUT(tryst_sim_params, costs, sim_fill, sim_call, TRYST_OK),
-        SIZED_INPUT(tryst_timeline_params, ranks_count, timeline_fill, timeline_call,
-                    TRYST_OK),
         SIZED_INPUT(tryst_engine_params, stages, engine_fill, engine_call, TRYST_OK),
         SIZED_INPUT(tryst_replay_params, stages, replay_fill, replay_call, TRYST_OK),
         SIZED_INPUT(tryst_replay_result, losses, result_fill, result_call, TRYST_OK),

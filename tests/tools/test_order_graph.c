@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The graphs that the ranks of tryst-perf sched run: on a serial network in virtual time
- * each takes as long as the library's replay of the profile in its order. */
-#include "support/unit.h"
+ * each takes as long as the replay of the profile in its order. */
+#include "order_check.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
-#include <tryst/tryst.h>
-
-#include "tools/order/order_graph.h"
+#include "tools/order/order.h"
 
 enum { LAYERS_MAX = 12, TEXT_MAX = 16384, NODES_MAX = 128, CASES = 400 };
 
 #define BYTES_PER_S 1e6
 #define LATENCY_S   0.001
-
-static uint64_t drawn(uint64_t *seed, uint64_t below)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (*seed >> 33) % below;
-}
 
 static double seconds_drawn(uint64_t *seed)
 {
@@ -28,12 +17,11 @@ static double seconds_drawn(uint64_t *seed)
 
 /* Draw a step of data-parallel training: a chain backward, and forward; a layer may have
  * no gradient or two; an action may run beside the chain. */
-static tryst_profile *profile_draw(uint64_t *seed)
+static struct order_profile *profile_draw(uint64_t *seed)
 {
     static char text[TEXT_MAX];
-    unsigned gradients[LAYERS_MAX], layers = 1 + (unsigned)drawn(seed, LAYERS_MAX);
+    unsigned gradients[LAYERS_MAX], layers = 1 + drawn(seed, LAYERS_MAX);
     size_t at = 0;
-    tryst_profile *profile;
 #define ADD(...) \
     at += (size_t)snprintf(text + at, at < TEXT_MAX ? TEXT_MAX - at : 0, __VA_ARGS__)
     ADD("{\"tryst_profile\":1,\"nodes\":[{\"name\":\"load\",\"seconds\":%.9g}",
@@ -43,9 +31,9 @@ static tryst_profile *profile_draw(uint64_t *seed)
         if (i + 1 < layers)
             ADD(",\"after\":[\"b%u\"]", i + 1);
         ADD("}");
-        gradients[i] = (unsigned)drawn(seed, 3);
+        gradients[i] = drawn(seed, 3);
         for (unsigned g = 0; g < gradients[i]; g++)
-            ADD(",{\"name\":\"g%u.%u\",\"bytes\":%" PRIu64 ",\"after\":[\"b%u\"]}", i, g,
+            ADD(",{\"name\":\"g%u.%u\",\"bytes\":%u,\"after\":[\"b%u\"]}", i, g,
                 4 * (1 + drawn(seed, 500000)), i);
     }
     for (unsigned i = 0; i < layers; i++) {
@@ -58,16 +46,14 @@ static tryst_profile *profile_draw(uint64_t *seed)
     ADD("]}");
 #undef ADD
     assert_true(at < TEXT_MAX);
-    if (tryst_profile_parse(text, at, "drawn", &profile) != TRYST_OK)
-        fail_msg("%s", tryst_last_error());
-    return profile;
+    return profile_parse(text);
 }
 
 /* ---- a graph in virtual time ------------------------------------------------------- */
 
 struct run {
     const struct order_graph *graph;
-    bool by_priority;
+    const int32_t *priorities; /* NULL: fifo */
     uint32_t awaited[NODES_MAX];
     double ready_s[NODES_MAX], end_s[NODES_MAX];
     enum { WAITING, QUEUED, RUNNING, ENDED } state[NODES_MAX];
@@ -80,7 +66,7 @@ static void ready(struct run *run, uint32_t index, double now_s)
     const struct order_graph_node *node = &run->graph->nodes[index];
     run->ready_s[index] = now_s;
     run->state[index] = node->is_operation ? QUEUED : RUNNING;
-    run->end_s[index] = now_s + (double)node->ns * 1e-9;
+    run->end_s[index] = now_s + node->seconds;
 }
 
 /* Give the network, if it is free, to the next operation. */
@@ -88,25 +74,24 @@ static void serve(struct run *run, double now_s)
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < run->graph->count; i++) {
-        const struct order_graph_node *nodes = run->graph->nodes;
         if (run->state[i] == QUEUED &&
             (best == UINT32_MAX ||
-             (run->by_priority ? nodes[i].priority < nodes[best].priority
-                               : run->ready_s[i] < run->ready_s[best])))
+             (run->priorities ? run->priorities[i] < run->priorities[best]
+                              : run->ready_s[i] < run->ready_s[best])))
             best = i;
     }
     if (best == UINT32_MAX || now_s < run->free_s)
         return;
-    run->free_s = now_s + 4 * (double)run->graph->nodes[best].count / BYTES_PER_S;
+    run->free_s = now_s + (double)run->graph->nodes[best].bytes / BYTES_PER_S;
     run->end_s[best] = run->free_s + LATENCY_S;
     run->state[best] = RUNNING;
 }
 
-static double replay(const struct order_graph *graph, bool by_priority)
+static double replay(const struct order_graph *graph, const int32_t *priorities)
 {
     static struct run run;
     double now_s = 0;
-    run = (struct run){.graph = graph, .by_priority = by_priority};
+    run = (struct run){.graph = graph, .priorities = priorities};
     assert_true(graph->count <= NODES_MAX);
     for (uint32_t i = 0; i < graph->count; i++)
         if ((run.awaited[i] = graph->nodes[i].before_count) == 0)
@@ -136,51 +121,38 @@ static double replay(const struct order_graph *graph, bool by_priority)
 
 /* ---- tests ------------------------------------------------------------------------- */
 
-static double library_replay(tryst_profile *profile, tryst_profile_params params,
-                             tryst_profile_order order)
+static void check(const struct order_profile *profile, const struct order_params *params,
+                  enum order order)
 {
-    tryst_profile_replayed replayed = {.struct_size = sizeof replayed};
-    params.order = order;
-    if (tryst_profile_replay(profile, &params, &replayed) != TRYST_OK)
-        fail_msg("%s", tryst_last_error());
-    return replayed.seconds;
-}
-
-static void check(tryst_profile *profile, const tryst_profile_params *params,
-                  enum order_graph_kind kind, tryst_profile_order order)
-{
-    struct order_graph graph;
-    double wanted = library_replay(profile, *params, order), seconds;
-    if (order_graph_open(profile, kind, params, &graph) != TRYST_OK)
-        fail_msg("%s", tryst_last_error());
-    seconds = replay(&graph, order == TRYST_PROFILE_PRIORITY);
-    if (fabs(seconds - wanted) > 1e-6)
-        fail_msg("%s: the graph takes %.9g s, the profile %.9g s",
-                 tryst_profile_order_name(order), seconds, wanted);
-    uint64_t elements = 0;
-    for (uint32_t i = 0; i < graph.count; i++) {
-        assert_int_equal(graph.nodes[i].offset, elements);
-        elements += graph.nodes[i].count;
-    }
-    assert_int_equal(elements, order_sum(profile).bytes / 4);
-    assert_int_equal(graph.elements, elements);
+    struct order_row row;
+    struct order_groups buckets = order_buckets(profile, params);
+    struct order_graph graph = order_graph_open(
+        profile, order == ORDER_BUCKETS ? &buckets : NULL, order == ORDER_BUCKETS);
+    int32_t *priorities = order_priorities(profile, &params->network);
+    assert_true(order_replay(profile, params, order, NULL, &row));
+    double seconds = replay(&graph, order == ORDER_PRIORITY ? priorities : NULL);
+    if (fabs(seconds - row.seconds) > 1e-6)
+        fail_msg("%s: the graph takes %.9g s, the profile %.9g s", row.name, seconds,
+                 row.seconds);
+    free(priorities);
+    order_row_free(&row);
     order_graph_close(&graph);
+    order_groups_close(&buckets);
 }
 
 static void takes_as_long_as_the_replay(void **state)
 {
     uint64_t seed = unit_seed();
     for (uint64_t i = 0; i < unit_cases(CASES); i++) {
-        tryst_profile *profile = profile_draw(&seed);
-        tryst_profile_params params = {.struct_size = sizeof params,
-                                       .bytes_per_s = BYTES_PER_S,
-                                       .latency_s = LATENCY_S,
-                                       .bucket_bytes = 1 + drawn(&seed, 4000000),
-                                       .first_bucket_bytes = 1 + drawn(&seed, 2000000)};
-        check(profile, &params, ORDER_GRAPH_PROFILE, TRYST_PROFILE_FIFO);
-        check(profile, &params, ORDER_GRAPH_PROFILE, TRYST_PROFILE_PRIORITY);
-        check(profile, &params, ORDER_GRAPH_BUCKETS, TRYST_PROFILE_BUCKETS);
-        tryst_profile_close(profile);
+        struct order_profile *profile = profile_draw(&seed);
+        struct order_params params = {
+            .network = {.bytes_per_s = BYTES_PER_S, .latency_s = LATENCY_S},
+            .bucket_bytes = 1 + drawn(&seed, 4000000),
+            .first_bucket_bytes = 1 + drawn(&seed, 2000000)};
+        check(profile, &params, ORDER_FIFO);
+        check(profile, &params, ORDER_PRIORITY);
+        check(profile, &params, ORDER_BUCKETS);
+        order_profile_close(profile);
     }
 }
 
@@ -189,44 +161,20 @@ static void bare(void **state)
 {
     uint64_t seed = unit_seed();
     for (int i = 0; i < 20; i++) {
-        tryst_profile *profile = profile_draw(&seed);
+        struct order_profile *profile = profile_draw(&seed);
         struct order_sums sums = order_sum(profile);
-        struct order_graph graph;
-        assert_int_equal(order_graph_open(profile, ORDER_GRAPH_BARE, NULL, &graph),
-                         TRYST_OK);
+        struct order_graph graph = order_graph_bare(profile);
         assert_int_equal(graph.count, sums.operations);
         double wanted = (double)sums.bytes / BYTES_PER_S + LATENCY_S;
-        assert_true(sums.operations == 0 || fabs(replay(&graph, false) - wanted) < 1e-6);
+        assert_true(sums.operations == 0 || fabs(replay(&graph, NULL) - wanted) < 1e-6);
         order_graph_close(&graph);
-        tryst_profile_close(profile);
+        order_profile_close(profile);
     }
-}
-
-/* Operations that follow one another have no buckets; bytes become whole elements. */
-static void no_buckets(void **state)
-{
-    static const char text[] =
-        "{\"tryst_profile\":1,\"nodes\":[{\"name\":\"a\",\"bytes\":5},"
-        "{\"name\":\"b\",\"bytes\":0,\"after\":[\"a\"]}]}";
-    tryst_profile_params params = {.struct_size = sizeof params, .bytes_per_s = 1};
-    tryst_profile *profile;
-    struct order_graph graph;
-    assert_int_equal(tryst_profile_parse(text, strlen(text), "p", &profile), TRYST_OK);
-    assert_int_equal(order_graph_open(profile, ORDER_GRAPH_BUCKETS, &params, &graph),
-                     TRYST_E_INVALID);
-    assert_int_equal(order_graph_open(profile, ORDER_GRAPH_PROFILE, &params, &graph),
-                     TRYST_OK);
-    assert_int_equal(graph.nodes[0].count, 2);
-    assert_int_equal(graph.nodes[1].count, 0);
-    assert_true(graph.nodes[0].priority < graph.nodes[1].priority);
-    order_graph_close(&graph);
-    tryst_profile_close(profile);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(takes_as_long_as_the_replay),
-                                       cmocka_unit_test(bare),
-                                       cmocka_unit_test(no_buckets)};
+                                       cmocka_unit_test(bare)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

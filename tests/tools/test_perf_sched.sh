@@ -17,7 +17,7 @@ field() { grep -o "\"$1\": [^,}]*" "$dir/json" | sed 's/[^:]*: //'; }
 # is <name> <values>: the JSON has these
 is() { [ "$(field "$1" | tr '\n' ' ')" = "$2 " ] || bad "$1: $(field "$1" | tr '\n' ' '), not $2"; }
 
-# The step of tests/commsched/test_profile.c: three layers, gradients of 3, 1 and 1 s.
+# The step of test_order_replay.c: three layers, gradients of 3, 1 and 1 s.
 cat >"$dir/step.json" <<'END'
 {"tryst_profile": 1, "nodes": [
  {"name": "b<2>&", "seconds": 1}, {"name": "g2", "bytes": 3000, "after": ["b<2>&"]},
@@ -201,6 +201,7 @@ fails() { # <text> <options…>
 fails "$dir/none.json" --profile "$dir/none.json"
 echo '{"tryst_profile": 1, "nodes": [{"name": "a", "seconds": 1, "after": ["a"]}]}' >"$dir/cycle.json"
 fails "cycle.json:1:" --profile "$dir/cycle.json"
+fails "too large for a number" --profile "$dir/step.json" --gbit 1e-320 --overhead 1
 fails "$dir/no/x.svg" --profile "$dir/step.json" --draw "$dir/no/x.svg"
 fails "$dir/no/json" --profile "$dir/step.json" --json "$dir/no/json"
 exit $fail

@@ -24,6 +24,7 @@
 #include "bench_progress.h"
 #include "bench_report.h"
 #include "bench_spans.h"
+#include "bench_timeline.h"
 
 struct figures {
     double tokens_per_s;
@@ -437,7 +438,7 @@ static tryst_status write_timeline(struct bench_run *run,
                                    const struct figures *self)
 {
     const struct bench_options *options = run->options;
-    tryst_timeline_rank *ranks = calloc((size_t)run->size, sizeof *ranks);
+    struct bench_timeline_rank *ranks = calloc((size_t)run->size, sizeof *ranks);
     char title[160];
     char subtitle[200];
     char steps[48];
@@ -446,8 +447,8 @@ static tryst_status write_timeline(struct bench_run *run,
     }
     pair_transfers(result);
     for (int rank = 0; rank < run->size; rank++) {
-        ranks[rank] =
-            (tryst_timeline_rank){result->spans[rank], result->facts[rank].spans_count};
+        ranks[rank] = (struct bench_timeline_rank){result->spans[rank],
+                                                   result->facts[rank].spans_count};
     }
     char copies[48] = "";
     if (options->replicas > 1) {
@@ -469,16 +470,18 @@ static tryst_status write_timeline(struct bench_run *run,
              self->cores_count > 0 && run->size > self->cores_count && needs_cores(run)
                  ? "; fewer cores than ranks"
                  : "");
-    const tryst_timeline_params params = {.struct_size = sizeof params,
-                                          .title = title,
-                                          .subtitle = subtitle,
-                                          .ranks = ranks,
-                                          .ranks_count = run->size};
-    tryst_status status = tryst_timeline_write_svg(&params, options->timeline);
+    const struct bench_timeline timeline = {title, subtitle, ranks, run->size};
+    FILE *out = fopen(options->timeline, "we");
+    bool drawn = out && bench_timeline_draw(out, &timeline),
+         written = out && !ferror(out);
     free(ranks);
-    return status == TRYST_OK
-               ? status
-               : bench_fail(run, status, "--timeline: %s", tryst_last_error());
+    if (!out || fclose(out) != 0 || !written) {
+        return bench_fail(run, TRYST_E_IO, "--timeline %s: %s", options->timeline,
+                          strerror(errno));
+    }
+    return drawn ? TRYST_OK
+                 : bench_fail(run, TRYST_E_INVALID, "--timeline %s: it has no spans",
+                              options->timeline);
 }
 
 /* ---- trace ------------------------------------------------------------------------- */

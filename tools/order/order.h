@@ -6,17 +6,16 @@
 #define TRYST_TOOLS_ORDER_ORDER_H
 
 #include <stdio.h>
-#include <tryst/profile.h>
 
-enum { ORDER_COUNT = TRYST_PROFILE_PREEMPT + 1 };
+#include "order_replay.h"
 
 /** A command: a profile, and what to do with it. */
 struct order_job {
     const char *path; /**< of the profile, for messages */
-    tryst_profile *profile;
+    struct order_profile *profile;
     double gbit_per_s, latency_us; /**< of the network in virtual time */
     double overhead_us;            /**< of the network's time for each operation there */
-    uint64_t bucket_bytes;         /**< 0: the default of tryst_profile_params */
+    uint64_t bucket_bytes;         /**< 0: the default, 25 MiB */
     const char *json;              /**< a file name, "-" for stdout, or NULL */
     const char *draw;              /**< the file of the picture, or NULL */
     const char *trace;             /**< the file of the trace, or NULL */
@@ -44,19 +43,16 @@ struct order_figures {
     double possible_gain;
 };
 
-/** Return node `index`. Its pointers are valid until the profile is closed. */
-tryst_profile_node order_node(const tryst_profile *profile, uint32_t index);
-struct order_sums order_sum(const tryst_profile *profile);
+struct order_sums order_sum(const struct order_profile *profile);
 /** Write the members of a JSON object that describe the profile, without a comma at the
  *  end. */
 void order_sums_print(FILE *file, const struct order_job *job);
 /** Return the parameters of a replay at this rate and latency, with the job's buckets. */
-tryst_profile_params order_params(const struct order_job *job, double bytes_per_s,
-                                  double latency_s);
-/** Replay the profile under all orders. After an error tryst_last_error has the
- *  reason. */
-tryst_status order_compute(tryst_profile *profile, const tryst_profile_params *params,
-                           struct order_figures *figures_p);
+struct order_params order_params(const struct order_job *job, double bytes_per_s,
+                                 double latency_s);
+/** Replay the profile under all orders. */
+struct order_figures order_compute(const struct order_profile *profile,
+                                   const struct order_params *params);
 /** Return the distance of `seconds` to `optimum_s` as a part of the latter; NaN: the
  *  optimum takes no time, or `seconds` is below 0. */
 double order_gap(double seconds, double optimum_s);

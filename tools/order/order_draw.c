@@ -12,30 +12,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tryst/tryst.h>
 
 #include "order_path.h"
 #include "tools/json.h"
+#include "tools/svg.h"
+
+/* Two times that differ by less than this part of a step are one. */
+#define ROUNDING 1e-9
 
 /* Geometry in pixels. */
 enum {
     PLOT_LEFT = 150,
     PLOT_WIDTH = 1000,
-    RIGHT_NOTES = 190,
+    RIGHT_NOTES = 210,
     TOP = 112,
     BAR_HEIGHT = 24,
     LANE_HEIGHT = 34,
     STRIP_HEIGHT = 3,
     ORDER_GAP = 22,
-    BOTTOM = 40,
-    LETTER_WIDTH = 7,
-    SMALL_LETTER_WIDTH = 6
+    BOTTOM = 40
 };
 
 enum { NAME_BYTES = 256 }; /* longer names are cut */
 
-#define TICKS_WANTED 8
-/* Forward and backward have the colours of pipeline/program/timeline.c, since in
+/* Forward and backward have the colours of tools/bench/bench_timeline.c, since in
  * data-parallel training the actions that need an operation are the forward pass. */
 #define ACTION_FILL  "#ef9f3c"
 #define NEEDING_FILL "#3f7fca"
@@ -47,8 +47,8 @@ struct drawing {
     const struct order_job *job;
     const struct order_rows *rows;
     const struct order_figures *figures;
-    tryst_profile *profile;
-    tryst_profile_params params;
+    const struct order_profile *profile;
+    const struct oracle_network *network;
     uint32_t count;
     double end_s;             /* of the slowest row: the right end */
     double *urgency;          /* [count] of an operation: 0 to 1, the longest tail */
@@ -57,7 +57,6 @@ struct drawing {
     double *lane_ends;        /* [count] */
     uint32_t actions, lanes_count;
     int y; /* where the next row begins */
-    tryst_status status;
 };
 
 static double x_of(const struct drawing *self, double at_s)
@@ -65,15 +64,44 @@ static double x_of(const struct drawing *self, double at_s)
     return PLOT_LEFT + (self->end_s > 0 ? at_s / self->end_s : 0) * PLOT_WIDTH;
 }
 
-static void escaped_print(FILE *out, const char *text, size_t bytes)
+/* ---- lanes ------------------------------------------------------------------------- */
+
+/* The spans that `by_start` sorts by: qsort passes no argument. */
+static const struct oracle_span *sorted_spans;
+
+static int by_start(const void *a, const void *b)
 {
-    for (size_t i = 0; i < bytes && text[i]; i++)
-        switch (text[i]) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        default: fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], out); break;
-        }
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const struct oracle_span *x = &sorted_spans[i], *y = &sorted_spans[j];
+    if (x->start_s != y->start_s)
+        return x->start_s < y->start_s ? -1 : 1;
+    if (x->end_s != y->end_s)
+        return x->end_s < y->end_s ? -1 : 1;
+    return (i > j) - (i < j);
+}
+
+uint32_t order_lanes_assign(const struct order_profile *profile,
+                            const struct order_row *row, uint32_t *lanes,
+                            uint32_t *sorted, double *ends, uint32_t *lanes_count_p)
+{
+    uint32_t actions = 0, count = 0;
+    for (uint32_t i = 0; i < profile->count; i++)
+        if (!profile->nodes[i].is_operation)
+            sorted[actions++] = i;
+    sorted_spans = row->spans;
+    qsort(sorted, actions, sizeof *sorted, by_start);
+    for (uint32_t i = 0; i < actions; i++) {
+        uint32_t lane = 0, node = sorted[i];
+        while (lane < count &&
+               ends[lane] > row->spans[node].start_s + row->seconds * ROUNDING)
+            lane++;
+        if (lane == count)
+            count++;
+        lanes[node] = lane;
+        ends[lane] = row->spans[node].end_s;
+    }
+    *lanes_count_p = count ? count : 1;
+    return actions;
 }
 
 /* ---- bars -------------------------------------------------------------------------- */
@@ -88,28 +116,27 @@ struct bar {
 static void bar_draw(const struct drawing *self, const struct bar *bar, const char *name)
 {
     double left = x_of(self, bar->from_s), width = x_of(self, bar->to_s) - left;
-    fprintf(self->out, "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s'%s>",
-            left, bar->y, width > .3 ? width : .3, bar->height, bar->fill,
-            width < 4 ? "" : " stroke='#fff' stroke-width='.6'");
-    fputs("<title>", self->out);
-    escaped_print(self->out, name, strlen(name));
-    fprintf(self->out, ": %.6f s to %.6f s</title></rect>\n", bar->from_s, bar->to_s);
-    if (width > SMALL_LETTER_WIDTH * (double)strlen(name) + 4) {
-        fprintf(self->out, "<text x='%.2f' y='%d' class='name' style='fill:%s'>",
-                left + width / 2, bar->y + bar->height / 2 + 4, bar->text_fill);
-        escaped_print(self->out, name, strlen(name));
-        fputs("</text>\n", self->out);
+    char attributes[40];
+    tool_svg_box(self->out,
+                 (struct tool_svg_box){left, bar->y, fmax(width, .3), bar->height},
+                 bar->fill, width < 4 ? "" : "stroke='#fff' stroke-width='.6'",
+                 "%s: %.6f s to %.6f s", name, bar->from_s, bar->to_s);
+    if (width > TOOL_SVG_SMALL_LETTER * (double)strlen(name) + 4) {
+        snprintf(attributes, sizeof attributes, "class='name' style='fill:%s'",
+                 bar->text_fill);
+        tool_svg_text(self->out, left + width / 2, bar->y + bar->height / 2 + 4,
+                      attributes, "%s", name);
     }
 }
 
 static void node_draw(const struct drawing *self, uint32_t index, double from_s,
                       double to_s, int y, bool in_buckets)
 {
-    tryst_profile_node node = order_node(self->profile, index);
+    const struct order_node *node = &self->profile->nodes[index];
     struct bar bar = {from_s, to_s, y, BAR_HEIGHT, NULL, "#fff"};
     char fill[8];
     bar.fill = self->needs[index] ? NEEDING_FILL : ACTION_FILL;
-    if (node.is_operation) { /* from light to dark violet */
+    if (node->is_operation) { /* from light to dark violet */
         double urgent = self->urgency[index];
         snprintf(fill, sizeof fill, "#%02x%02x%02x", (int)(212 - urgent * 148),
                  (int)(190 - urgent * 168), (int)(245 - urgent * 110));
@@ -118,29 +145,28 @@ static void node_draw(const struct drawing *self, uint32_t index, double from_s,
     }
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s%s",
-             node.is_operation && in_buckets ? "bucket of " : "", node.name);
+             node->is_operation && in_buckets ? "bucket of " : "", node->name);
     bar_draw(self, &bar, name);
 }
 
 static void lane_head_draw(const struct drawing *self, const char *name, int y)
 {
-    fprintf(self->out,
-            "<rect x='%d' y='%d' width='%d' height='%d' fill='#f3f4f6'/>\n"
-            "<text x='%d' y='%d' class='lane'>%s</text>\n",
-            PLOT_LEFT, y, PLOT_WIDTH, BAR_HEIGHT, PLOT_LEFT - 10, y + BAR_HEIGHT / 2 + 4,
-            name);
+    tool_svg_box(self->out, (struct tool_svg_box){PLOT_LEFT, y, PLOT_WIDTH, BAR_HEIGHT},
+                 "#f3f4f6", "", NULL);
+    tool_svg_text(self->out, PLOT_LEFT - 10, y + BAR_HEIGHT / 2 + 4, "class='lane'", "%s",
+                  name);
 }
 
 static void note_draw(const struct drawing *self, int y, const char *text)
 {
-    fprintf(self->out, "<text x='%d' y='%d' class='note'>%s</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 14, y + BAR_HEIGHT / 2 + 4, text);
+    tool_svg_text(self->out, PLOT_LEFT + PLOT_WIDTH + 14, y + BAR_HEIGHT / 2 + 4,
+                  "class='note'", "%s", text);
 }
 
 /* ---- lanes of an order ------------------------------------------------------------- */
 
 /* Draw the times in which no action runs, and return their sum. */
-static double waits_draw(const struct drawing *self, const tryst_profile_span *spans,
+static double waits_draw(const struct drawing *self, const struct oracle_span *spans,
                          double end_s)
 {
     double busy_s = 0, waits_s = 0;
@@ -158,28 +184,19 @@ static double waits_draw(const struct drawing *self, const tryst_profile_span *s
     return waits_s;
 }
 
-static void chain_draw(struct drawing *self, const struct order_row *row,
-                       tryst_profile_order order, int network_y)
+static void chain_draw(const struct drawing *self, const struct order_row *row,
+                       int network_y)
 {
-    struct order_path path;
-    tryst_profile_replayed replayed = {.struct_size = sizeof replayed,
-                                       .seconds = row->seconds,
-                                       .spans = row->spans,
-                                       .pieces = row->pieces,
-                                       .pieces_count = row->pieces_count};
-    self->params.order = order;
-    self->status = order_path_of_replay(self->profile, &self->params, &replayed, &path);
-    if (self->status != TRYST_OK)
-        return;
+    struct order_path path = order_path_of_row(self->profile, self->network, row);
     for (uint32_t i = 0; i < path.count; i++) {
         const struct order_path_part *part = &path.parts[i];
         double left = x_of(self, part->from_s), width = x_of(self, part->to_s) - left;
         int y = part->is_operation ? network_y
                                    : self->y + (int)self->lanes[part->node] * LANE_HEIGHT;
-        fprintf(self->out,
-                "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='" CHAIN_FILL
-                "'/>\n",
-                left, y + BAR_HEIGHT + 2, width > .3 ? width : .3, STRIP_HEIGHT);
+        tool_svg_box(self->out,
+                     (struct tool_svg_box){left, y + BAR_HEIGHT + 2, fmax(width, .3),
+                                           STRIP_HEIGHT},
+                     CHAIN_FILL, "", NULL);
     }
     order_path_free(&path);
 }
@@ -200,11 +217,11 @@ static void row_draw(struct drawing *self, const struct order_row *row)
     self->actions = order_lanes_assign(self->profile, row, self->lanes, self->sorted,
                                        self->lane_ends, &self->lanes_count);
     int network_y = self->y + (int)self->lanes_count * LANE_HEIGHT;
-    fprintf(self->out, "<text x='14' y='%d' class='order'>%s</text>\n",
-            self->y + BAR_HEIGHT / 2 + 4, row->name);
+    tool_svg_text(self->out, 14, self->y + BAR_HEIGHT / 2 + 4, "class='order'", "%s",
+                  row->name);
     if (row->is_measured)
-        fprintf(self->out, "<text x='14' y='%d' class='note'>measured</text>\n",
-                self->y + BAR_HEIGHT / 2 + 22);
+        tool_svg_text(self->out, 14, self->y + BAR_HEIGHT / 2 + 22, "class='note'",
+                      "measured");
     for (uint32_t lane = 0; lane < self->lanes_count; lane++)
         lane_head_draw(self, lane ? "" : "actions", self->y + (int)lane * LANE_HEIGHT);
     lane_head_draw(self, "network", network_y);
@@ -219,17 +236,14 @@ static void row_draw(struct drawing *self, const struct order_row *row)
                   network_y, row->in_buckets);
     row_notes_draw(self, row->seconds, waits_s, network_y);
     if (!row->is_measured)
-        chain_draw(self, row, row->order, network_y);
+        chain_draw(self, row, network_y);
     self->y = network_y + LANE_HEIGHT + ORDER_GAP;
 }
 
 static void critical_path_draw(struct drawing *self)
 {
-    struct order_path path;
+    struct order_path path = order_path_longest(self->profile, self->network);
     char text[64];
-    self->status = order_path_longest(self->profile, &self->params, &path);
-    if (self->status != TRYST_OK)
-        return;
     lane_head_draw(self, "critical path", self->y);
     for (uint32_t i = 0; i < path.count; i++)
         node_draw(self, path.parts[i].node, path.parts[i].from_s, path.parts[i].to_s,
@@ -253,42 +267,25 @@ static void legend_draw(const struct drawing *self)
                 {"#d4bef5", "short tail"},
                 {WAIT_FILL, "no action runs"},
                 {CHAIN_FILL, "the chain that gives the step its length"}};
-    int x = PLOT_LEFT;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        fprintf(self->out,
-                "<rect x='%d' y='62' width='14' height='14' rx='2' fill='%s'/>"
-                "<text x='%d' y='73.5'>%s</text>\n",
-                x, rows[i].fill, x + 20, rows[i].text);
-        x += 40 + LETTER_WIDTH * (int)strlen(rows[i].text);
-    }
+    double x = PLOT_LEFT;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        x = tool_svg_legend(self->out, x, 62, rows[i].fill, "rx='2'", rows[i].text);
 }
 
 static void head_draw(const struct drawing *self)
 {
     struct order_sums sums = order_sum(self->profile);
-    const char *path = self->job->path;
-    fprintf(self->out, "<text x='%d' y='28' class='title'>", PLOT_LEFT);
-    escaped_print(self->out, path, strlen(path));
-    fprintf(self->out,
-            ": %s</text>\n"
-            "<text x='%d' y='48' class='note'>%u actions, %.4g s together; %u "
-            "operations, %.4g MB together; network %.4g Gbit/s, latency %.4g µs; "
-            "possible gain over fifo: %.1f %%</text>\n",
-            self->rows->rows[0].is_measured ? "a measured step of each policy"
-                                            : "a step under each order of its operations",
-            PLOT_LEFT, sums.actions, sums.actions_s, sums.operations,
-            (double)sums.bytes / 1e6, self->params.bytes_per_s * 8e-9,
-            self->params.latency_s * 1e6, 100 * self->figures->possible_gain);
+    tool_svg_text(self->out, PLOT_LEFT, 28, "class='title'", "%s: %s", self->job->path,
+                  self->rows->rows[0].is_measured
+                      ? "a measured step of each policy"
+                      : "a step under each order of its operations");
+    tool_svg_text(self->out, PLOT_LEFT, 48, "class='note'",
+                  "%u actions, %.4g s together; %u operations, %.4g MB together; network "
+                  "%.4g Gbit/s, latency %.4g µs; possible gain over fifo: %.1f %%",
+                  sums.actions, sums.actions_s, sums.operations, (double)sums.bytes / 1e6,
+                  self->network->bytes_per_s * 8e-9, self->network->latency_s * 1e6,
+                  100 * self->figures->possible_gain);
     legend_draw(self);
-}
-
-/* Return the distance of ticks: 1, 2 or 5 times a power of ten, for 6 to 14 ticks. */
-static double tick_step(double span)
-{
-    double rough = span / TICKS_WANTED;
-    double power = pow(10, floor(log10(rough)));
-    double lead = rough / power;
-    return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
 /* Draw the axis, and the optimum over all rows. */
@@ -296,24 +293,12 @@ static void axis_draw(const struct drawing *self)
 {
     int bottom = self->y - ORDER_GAP / 2;
     double x = x_of(self, self->figures->optimum_s);
-    double unit_s = self->end_s < 2e-3 ? 1e-6 : self->end_s < 2 ? 1e-3 : 1;
-    double step_s = self->end_s > 0 ? tick_step(self->end_s) : 1;
-    for (int i = 0; i * step_s <= self->end_s * 1.0001; i++)
-        fprintf(self->out,
-                "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#9ca3af'/>\n"
-                "<text x='%.1f' y='%d' class='tick'>%g</text>\n",
-                x_of(self, i * step_s), bottom, x_of(self, i * step_s), bottom + 6,
-                x_of(self, i * step_s), bottom + 20, i * step_s / unit_s);
-    fprintf(self->out, "<text x='%d' y='%d' class='note'>time in the step, %s</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 28, bottom + 20,
-            unit_s < 1e-3 ? "µs"
-            : unit_s < 1  ? "ms"
-                          : "s");
-    fprintf(self->out,
-            "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#047857' "
-            "stroke-width='1.5' stroke-dasharray='5 3'/>\n"
-            "<text x='%.1f' y='%d' class='optimum'>optimum %.4g s</text>\n",
-            x, TOP - 8, x, bottom, x - 4, TOP - 12, self->figures->optimum_s);
+    tool_svg_axis(self->out, PLOT_LEFT, PLOT_LEFT + PLOT_WIDTH, bottom, bottom + 6, 0,
+                  self->end_s, "stroke='#9ca3af'");
+    tool_svg_line(self->out, x, TOP - 8, x, bottom,
+                  "stroke='#047857' stroke-width='1.5' stroke-dasharray='5 3'");
+    tool_svg_text(self->out, x - 4, TOP - 12, "class='optimum'", "optimum %.4g s",
+                  self->figures->optimum_s);
 }
 
 /* ---- the whole picture ------------------------------------------------------------- */
@@ -325,10 +310,10 @@ static void needs_mark(struct drawing *self)
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < self->count; i++) {
-            tryst_profile_node node = order_node(self->profile, i);
-            for (uint32_t a = 0; a < node.after_count && !self->needs[i]; a++)
-                if (self->needs[node.after[a]] ||
-                    order_node(self->profile, node.after[a]).is_operation)
+            const struct order_node *node = &self->profile->nodes[i];
+            for (uint32_t a = 0; a < node->after_count && !self->needs[i]; a++)
+                if (self->needs[node->after[a]] ||
+                    self->profile->nodes[node->after[a]].is_operation)
                     self->needs[i] = changed = true;
         }
     }
@@ -339,7 +324,7 @@ static void urgency_scale(struct drawing *self)
 {
     double least = INFINITY, most = -INFINITY;
     for (uint32_t i = 0; i < self->count; i++)
-        if (order_node(self->profile, i).is_operation) {
+        if (self->profile->nodes[i].is_operation) {
             least = fmin(least, self->urgency[i]);
             most = fmax(most, self->urgency[i]);
         }
@@ -347,15 +332,15 @@ static void urgency_scale(struct drawing *self)
         self->urgency[i] = most > least ? (self->urgency[i] - least) / (most - least) : 1;
 }
 
-static bool drawing_open(struct drawing *self)
+static void drawing_open(struct drawing *self)
 {
-    size_t room = (size_t)self->count + 1;
-    self->urgency = calloc(room, sizeof *self->urgency);
-    self->needs = calloc(room, sizeof *self->needs);
-    self->lanes = calloc(room, sizeof *self->lanes);
-    self->sorted = calloc(room, sizeof *self->sorted);
-    self->lane_ends = calloc(room, sizeof *self->lane_ends);
-    return self->urgency && self->needs && self->lanes && self->sorted && self->lane_ends;
+    self->urgency = order_tails(self->profile, self->network);
+    self->needs = order_zalloc(self->count, sizeof *self->needs);
+    self->lanes = order_zalloc(self->count, sizeof *self->lanes);
+    self->sorted = order_zalloc(self->count, sizeof *self->sorted);
+    self->lane_ends = order_zalloc(self->count, sizeof *self->lane_ends);
+    needs_mark(self);
+    urgency_scale(self);
 }
 
 static void drawing_close(struct drawing *self)
@@ -367,49 +352,32 @@ static void drawing_close(struct drawing *self)
     free(self->lane_ends);
 }
 
-/* Return the height of the picture. It depends on the lanes of each order. */
-static int rows_draw(struct drawing *self)
+/* Return the height of the picture: each row has the lanes of its order. */
+static int height_of(struct drawing *self)
 {
-    self->y = TOP;
-    critical_path_draw(self);
-    for (uint32_t i = 0; i < self->rows->count && self->status == TRYST_OK; i++)
-        row_draw(self, &self->rows->rows[i]);
-    if (self->status == TRYST_OK)
-        axis_draw(self);
-    return self->y + BOTTOM;
+    int height = TOP + LANE_HEIGHT + ORDER_GAP + BOTTOM;
+    for (uint32_t i = 0; i < self->rows->count; i++) {
+        (void)order_lanes_assign(self->profile, &self->rows->rows[i], self->lanes,
+                                 self->sorted, self->lane_ends, &self->lanes_count);
+        height += (int)(self->lanes_count + 1) * LANE_HEIGHT + ORDER_GAP;
+    }
+    return height;
 }
 
 static void svg_print(FILE *file, const void *what)
 {
-    /* the height is in the first line, so the rows are drawn to memory before it */
     struct drawing *self = *(struct drawing *const *)what;
-    char *rows = NULL;
-    size_t bytes = 0;
-    self->out = open_memstream(&rows, &bytes);
-    if (!self->out) {
-        self->status = TRYST_E_NOMEM;
-        return;
-    }
+    self->out = file;
+    self->y = TOP;
+    tool_svg_begin(file, PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES, height_of(self),
+                   ".order{font-weight:600}"
+                   ".optimum{text-anchor:end;font-size:12px;fill:#047857}");
     head_draw(self);
-    int height = rows_draw(self), width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
-    bool failed = ferror(self->out) != 0;
-    if (fclose(self->out) != 0 || failed)
-        self->status = TRYST_E_NOMEM;
-    fprintf(file,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
-            "viewBox='0 0 %d %d'>\n"
-            "<style>text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#111827}"
-            ".title{font-size:17px;font-weight:600}.order{font-weight:600}"
-            ".note{fill:#4b5563;font-size:12px}.lane{text-anchor:end;font-size:12px;"
-            "fill:#4b5563}.tick{text-anchor:middle;font-size:12px;fill:#4b5563}"
-            ".name{text-anchor:middle;font-size:11px}"
-            ".optimum{text-anchor:end;font-size:12px;fill:#047857}</style>\n"
-            "<rect width='100%%' height='100%%' fill='#fff'/>\n",
-            width, height, width, height);
-    if (self->status == TRYST_OK)
-        fwrite(rows, 1, bytes, file);
-    fputs("</svg>\n", file);
-    free(rows);
+    critical_path_draw(self);
+    for (uint32_t i = 0; i < self->rows->count; i++)
+        row_draw(self, &self->rows->rows[i]);
+    axis_draw(self);
+    tool_svg_end(file);
 }
 
 int order_draw(const struct order_job *job, const struct order_rows *rows)
@@ -418,24 +386,13 @@ int order_draw(const struct order_job *job, const struct order_rows *rows)
                            .rows = rows,
                            .figures = &rows->figures,
                            .profile = job->profile,
-                           .params = rows->params,
-                           .count = tryst_profile_nodes(job->profile)};
+                           .network = &rows->network,
+                           .count = job->profile->count};
     struct drawing *drawing = &self;
     for (uint32_t i = 0; i < rows->count; i++)
         self.end_s = fmax(self.end_s, rows->rows[i].seconds);
-    self.status = drawing_open(&self)
-                      ? tryst_profile_tails(self.profile, &rows->params, self.urgency)
-                      : TRYST_E_NOMEM;
-    int failed = 0;
-    if (self.status == TRYST_OK) {
-        needs_mark(&self);
-        urgency_scale(&self);
-        failed = tool_file_write(job->draw, svg_print, &drawing);
-    }
+    drawing_open(&self);
+    int failed = tool_file_write(job->draw, svg_print, &drawing);
     drawing_close(&self);
-    if (self.status == TRYST_OK)
-        return failed;
-    fprintf(stderr, "tryst-perf: cannot draw %s: %s\n", job->draw,
-            tryst_status_str(self.status));
-    return 1;
+    return failed;
 }

@@ -1,40 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file order_graph.h
- *  A profile as what a rank runs: actions to wait for, and all-reduces. */
+ *  A profile as what is run, in virtual time (oracle.h) or by a rank (order_step.h): as
+ *  it is, with operations joined, or its operations alone.
+ *
+ *  With joined operations the graph has these nodes:
+ *
+ *      0 … n-1      those of the profile; operations take no time
+ *      n … n+g-1    the groups: operations, behind what their members come after
+ *      n+g          the barrier, if there is one: the end of all groups
+ *
+ *  An operation of the profile comes after its group or, with a barrier, after all.
+ */
 #ifndef TRYST_TOOLS_ORDER_ORDER_GRAPH_H
 #define TRYST_TOOLS_ORDER_ORDER_GRAPH_H
 
-#include "order.h"
+#include "order_profile.h"
 
 struct order_graph_node {
     bool is_operation;
-    uint64_t ns;            /**< action */
-    uint64_t offset, count; /**< operation: its elements (fp32) in the rank's memory */
-    int32_t priority;       /**< operation: 0 is the most urgent */
-    uint32_t origin;        /**< operation: the profile's; of a bucket: its first one */
-    uint32_t before_count;  /**< nodes that it comes after */
+    double seconds;        /**< action */
+    uint64_t bytes;        /**< operation */
+    uint32_t origin;       /**< operation: the profile's; of a group: its first one */
+    uint32_t before_count; /**< nodes that it comes after */
     uint32_t next_first, next_count; /**< nodes that come after it, in `next` */
 };
 
 struct order_graph {
-    struct order_graph_node *nodes;
+    struct order_graph_node *nodes; /**< [count] */
     uint32_t count;
     uint32_t *next;
-    uint64_t elements; /**< of all operations */
 };
 
-enum order_graph_kind {
-    ORDER_GRAPH_PROFILE, /**< the profile; priorities by tails */
-    /** the operations in buckets, all of which end before an action that needs one */
-    ORDER_GRAPH_BUCKETS,
-    ORDER_GRAPH_BARE /**< the operations alone, all ready at once */
+/** Groups of operations that are joined. */
+struct order_groups {
+    uint32_t count;
+    uint32_t *of;    /**< [nodes]: the group of an operation */
+    uint32_t *first; /**< [count]: the operation that was put into it first */
 };
 
-/** Make the graph. `params` give the tails and the buckets; all ranks have the same ones.
- *  TRYST_E_INVALID: the profile cannot be in buckets. */
-tryst_status order_graph_open(tryst_profile *profile, enum order_graph_kind kind,
-                              const tryst_profile_params *params,
-                              struct order_graph *graph_p);
+struct order_groups order_groups_open(const struct order_profile *profile);
+void order_groups_close(struct order_groups *groups);
+/** Put the operation `node` into `group`; groups->count makes a new one. */
+void order_groups_put(struct order_groups *groups, uint32_t node, uint32_t group);
+
+/** Make the graph of the profile, with the operations joined unless `groups` is NULL. */
+struct order_graph order_graph_open(const struct order_profile *profile,
+                                    const struct order_groups *groups, bool has_barrier);
+/** Make the graph of the profile's operations alone, all ready at once. */
+struct order_graph order_graph_bare(const struct order_profile *profile);
 /** A graph of zeros is allowed. */
 void order_graph_close(struct order_graph *graph);
 

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <tryst/coll.h>
 
-#include "order_graph.h"
 #include "order_step.h"
 #include "tools/launch/job.h"
 
@@ -26,8 +25,7 @@ enum { LATENCY_ITERS = 40, LATENCY_WARMUP = 10, SETTINGS_MAX = 16 };
 
 struct policy {
     const char *name;
-    tryst_profile_order order; /* its counterpart in virtual time */
-    enum order_graph_kind graph;
+    enum order order; /* its counterpart in virtual time */
     bool has_priority;
     const char *settings[SETTINGS_MAX]; /* names and values */
 };
@@ -35,18 +33,14 @@ struct policy {
 /* The windows, the posted slices and the scratch of `priority` are the largest that the
  * settings allow. */
 static const struct policy policies[ORDER_POLICIES] = {
-    [ORDER_POLICY_FIFO] =
-        {"fifo", TRYST_PROFILE_FIFO, ORDER_GRAPH_PROFILE, false, {"sched", "fifo"}},
-    [ORDER_POLICY_BUCKETS] =
-        {"buckets", TRYST_PROFILE_BUCKETS, ORDER_GRAPH_BUCKETS, false, {"sched", "fifo"}},
+    [ORDER_POLICY_FIFO] = {"fifo", ORDER_FIFO, false, {"sched", "fifo"}},
+    [ORDER_POLICY_BUCKETS] = {"buckets", ORDER_BUCKETS, false, {"sched", "fifo"}},
     [ORDER_POLICY_PRIORITY] = {"priority",
-                               TRYST_PROFILE_PRIORITY,
-                               ORDER_GRAPH_PROFILE,
+                               ORDER_PRIORITY,
                                true,
                                {"window_bytes", "1T", "rail_window_bytes", "1T",
                                 "posted_slices", "1024", "scratch_bytes", "1T"}},
-    [ORDER_POLICY_OURS] =
-        {"ours", TRYST_PROFILE_PREEMPT, ORDER_GRAPH_PROFILE, true, {NULL}},
+    [ORDER_POLICY_OURS] = {"ours", ORDER_PREEMPT, true, {NULL}},
 };
 
 struct measure {
@@ -57,7 +51,7 @@ struct measure {
     uint64_t steps, elements;
     float *data;
     double *samples; /* [steps], at least LATENCY_ITERS */
-    tryst_profile_params params;
+    struct order_params params;
 };
 
 /* The context of one policy, and what runs in it. */
@@ -67,6 +61,7 @@ struct bench {
     tryst_group *group;
     tryst_step *in;
     struct order_graph graph;
+    int32_t *priorities; /* [nodes of the graph]; NULL: none */
     struct order_step *step;
 };
 
@@ -148,8 +143,7 @@ static double median(double *samples, uint64_t count)
 /* ---- a context --------------------------------------------------------------------- */
 
 /* Open a context with `settings` (names and values), its group, and the graph's step. */
-static tryst_status bench_open(struct bench *bench, const char *const *settings,
-                               bool has_priority)
+static tryst_status bench_open(struct bench *bench, const char *const *settings)
 {
     struct measure *all = bench->all;
     const char *with[SETTINGS_MAX + 4] = {"progress_thread", "1", "transport",
@@ -168,7 +162,7 @@ static tryst_status bench_open(struct bench *bench, const char *const *settings,
     if (status != TRYST_OK)
         return fail(all, "open a step", status, tryst_last_error());
     status = order_step_open(bench->ctx, bench->group, &bench->graph, all->data,
-                             has_priority, &bench->step);
+                             bench->priorities, &bench->step);
     return status == TRYST_OK
                ? status
                : fail(all, "prepare the all-reduces", status, tryst_last_error());
@@ -187,31 +181,38 @@ static void bench_close(struct bench *bench, tryst_status status)
         tryst_close(bench->ctx);
     order_step_free(bench->step);
     order_graph_close(&bench->graph);
+    free(bench->priorities);
 }
 
-/* Take the newest step, which began at `begin_ns`, as a row. */
-static tryst_status row_take(const struct bench *bench, const char *name,
-                             uint64_t begin_ns, uint64_t end_ns, struct order_row *row_p)
+static int by_end(const void *a, const void *b)
+{
+    const struct oracle_piece *x = a, *y = b;
+    if (x->to_s != y->to_s)
+        return x->to_s < y->to_s ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Take the newest step, which began at `begin_ns`, as a row. What an operation had of the
+ * network is not known: here a piece begins with its submission, or where the piece that
+ * ended before it ended. */
+static struct order_row row_take(const struct bench *bench, const char *name,
+                                 uint64_t begin_ns, uint64_t end_ns)
 {
     const struct order_graph *graph = &bench->graph;
-    uint32_t pieces_count = 0;
-    tryst_profile_span *spans = calloc((size_t)graph->count + 1, sizeof *spans);
-    tryst_profile_piece *pieces = calloc((size_t)graph->count + 1, sizeof *pieces);
-    tryst_status status = spans && pieces ? TRYST_OK : TRYST_E_NOMEM;
-    if (status == TRYST_OK) {
-        order_step_spans(bench->step, begin_ns, spans);
-        for (uint32_t i = 0; i < graph->count; i++)
-            if (graph->nodes[i].is_operation)
-                pieces[pieces_count++] = (tryst_profile_piece){
-                    graph->nodes[i].origin, spans[i].ready_s, spans[i].end_s};
-        status =
-            order_row_measured(name, bench->all->job->profile, spans, pieces,
-                               pieces_count, (double)(end_ns - begin_ns) / 1e9, row_p);
-    }
-    if (status != TRYST_OK)
-        free(pieces);
-    free(spans);
-    return status;
+    struct order_row row = {.name = name,
+                            .is_measured = true,
+                            .seconds = (double)(end_ns - begin_ns) / 1e9,
+                            .spans = order_zalloc(graph->count, sizeof *row.spans),
+                            .pieces = order_zalloc(graph->count, sizeof *row.pieces)};
+    order_step_spans(bench->step, begin_ns, row.spans);
+    for (uint32_t i = 0; i < graph->count; i++)
+        if (graph->nodes[i].is_operation)
+            row.pieces[row.pieces_count++] = (struct oracle_piece){
+                graph->nodes[i].origin, row.spans[i].ready_s, row.spans[i].end_s};
+    qsort(row.pieces, row.pieces_count, sizeof *row.pieces, by_end);
+    for (uint32_t i = 1; i < row.pieces_count; i++)
+        row.pieces[i].from_s = fmax(row.pieces[i].from_s, row.pieces[i - 1].to_s);
+    return row;
 }
 
 /* Run the graph again and again, and take the median of the slowest rank's times.
@@ -228,7 +229,7 @@ static tryst_status steps_run(struct bench *bench, double *seconds_p, const char
         if (i >= warmup)
             all->samples[i - warmup] = (double)(end_ns - begin_ns) / 1e9;
         if (status == TRYST_OK && row_p && i + 1 == warmup + all->steps)
-            status = row_take(bench, name, begin_ns, end_ns, row_p);
+            *row_p = row_take(bench, name, begin_ns, end_ns);
         begin_ns = end_ns;
     }
     if (status != TRYST_OK)
@@ -271,21 +272,20 @@ static double certificate_rate(const struct bench *bench)
     const tryst_coll_params params = {.struct_size = sizeof params,
                                       .kind = TRYST_COLL_ALLREDUCE,
                                       .reduce = TRYST_REDUCE_SUM,
-                                      .count = bench->graph.elements,
+                                      .count = bench->all->elements,
                                       .dtype = TRYST_DTYPE_F32};
     tryst_coll_info info = {.struct_size = sizeof info};
     if (tryst_coll_estimate(bench->group, &params, &info) != TRYST_OK ||
         !(info.bound_seconds > 0))
         return NAN;
-    return (double)(bench->graph.elements * sizeof(float)) / info.bound_seconds;
+    return (double)(bench->all->elements * sizeof(float)) / info.bound_seconds;
 }
 
 /* Set all->params to the measured rate and latency, and the optima. */
-static tryst_status rates_take(struct bench *bench, double all_at_once_s,
-                               struct order_measured *measured)
+static void rates_take(struct bench *bench, double all_at_once_s,
+                       struct order_measured *measured)
 {
     struct measure *all = bench->all;
-    struct order_figures figures;
     double bytes = (double)order_sum(all->job->profile).bytes;
     double certificate = certificate_rate(bench);
     /* In virtual time, all at once take bytes / rate + latency. What is too small for
@@ -295,45 +295,50 @@ static tryst_status rates_take(struct bench *bench, double all_at_once_s,
     /* without bytes the rate has no effect */
     all->params = order_params(all->job, bytes > 0 ? measured->bytes_per_s : 1,
                                measured->latency_s);
-    tryst_status status = order_compute(all->job->profile, &all->params, &figures);
-    if (status != TRYST_OK)
-        return fail(all, "replay the profile", status, tryst_last_error());
+    struct order_figures figures = order_compute(all->job->profile, &all->params);
     measured->optimum_s = figures.optimum_s;
     measured->possible_gain = figures.possible_gain;
     for (int i = 0; i < ORDER_POLICIES; i++) {
         double seconds = figures.seconds[policies[i].order];
         measured->policies[i].simulated_s = seconds >= 0 ? seconds : NAN;
     }
-    measured->certificate_s = NAN;
-    if (isnan(certificate))
-        return TRYST_OK;
-    tryst_profile_params params = order_params(all->job, certificate, 0);
-    status = tryst_profile_bound(all->job->profile, &params, &measured->certificate_s);
-    return status == TRYST_OK
-               ? status
-               : fail(all, "bound the profile", status, tryst_last_error());
+    const struct oracle_network bound = {.bytes_per_s = certificate};
+    measured->certificate_s =
+        isnan(certificate) ? NAN : order_bound(all->job->profile, &bound);
 }
 
 static tryst_status rates_measure(struct measure *all, struct order_measured *measured)
 {
-    struct bench bench = {.all = all};
+    struct bench bench = {.all = all, .graph = order_graph_bare(all->job->profile)};
     double all_at_once_s = 0;
-    tryst_status status =
-        order_graph_open(all->job->profile, ORDER_GRAPH_BARE, NULL, &bench.graph);
-    if (status != TRYST_OK)
-        return fail(all, "prepare the operations", status, "");
-    status = bench_open(&bench, NULL, false);
+    tryst_status status = bench_open(&bench, NULL);
     if (status == TRYST_OK)
         status = steps_run(&bench, &all_at_once_s, NULL, NULL);
     if (status == TRYST_OK)
         status = latency_measure(&bench, &measured->latency_s);
     if (status == TRYST_OK)
-        status = rates_take(&bench, all_at_once_s, measured);
+        rates_take(&bench, all_at_once_s, measured);
     bench_close(&bench, status);
     return status;
 }
 
 /* ---- policies ---------------------------------------------------------------------- */
+
+/* Make the graph that the ranks run, and its priorities. */
+static void graph_open(struct bench *bench, const struct policy *policy)
+{
+    const struct order_profile *profile = bench->all->job->profile;
+    const struct order_params *params = &bench->all->params;
+    if (policy->order == ORDER_BUCKETS) {
+        struct order_groups buckets = order_buckets(profile, params);
+        bench->graph = order_graph_open(profile, &buckets, true);
+        order_groups_close(&buckets);
+    } else {
+        bench->graph = order_graph_open(profile, NULL, false);
+    }
+    if (policy->has_priority)
+        bench->priorities = order_priorities(profile, &params->network);
+}
 
 static tryst_status policy_measure(struct measure *all, const struct policy *policy,
                                    const struct order_measured *measured,
@@ -344,15 +349,12 @@ static tryst_status policy_measure(struct measure *all, const struct policy *pol
     figures->step_s = figures->gap_order = figures->gap_certificate = NAN;
     if (isnan(figures->simulated_s))
         return TRYST_OK; /* no buckets */
-    tryst_status status =
-        order_graph_open(all->job->profile, policy->graph, &all->params, &bench.graph);
-    if (status != TRYST_OK)
-        return fail(all, "prepare the operations", status, tryst_last_error());
-    status = bench_open(&bench, policy->settings, policy->has_priority);
+    graph_open(&bench, policy);
+    tryst_status status = bench_open(&bench, policy->settings);
     if (status == TRYST_OK)
         status = steps_run(&bench, &figures->step_s, policy->name, row_p);
     if (row_p)
-        row_p->in_buckets = policy->graph == ORDER_GRAPH_BUCKETS;
+        row_p->in_buckets = policy->order == ORDER_BUCKETS;
     bench_close(&bench, status);
     figures->gap_order = order_gap(figures->step_s, measured->optimum_s);
     if (!isnan(measured->certificate_s))
@@ -363,9 +365,8 @@ static tryst_status policy_measure(struct measure *all, const struct policy *pol
 static tryst_status memory_get(struct measure *all)
 {
     uint64_t samples = all->steps > LATENCY_ITERS ? all->steps : LATENCY_ITERS;
-    for (uint32_t i = 0; i < tryst_profile_nodes(all->job->profile); i++)
-        all->elements +=
-            (order_node(all->job->profile, i).bytes + sizeof(float) - 1) / sizeof(float);
+    for (uint32_t i = 0; i < all->job->profile->count; i++)
+        all->elements += order_step_elements(all->job->profile->nodes[i].bytes);
     if (all->elements > SIZE_MAX / sizeof(float) - 1)
         return fail(all, "allocate the gradients", TRYST_E_NOMEM, "");
     all->samples = calloc(samples, sizeof *all->samples);
@@ -402,7 +403,7 @@ tryst_status order_measure(const struct order_job *job, tryst_group *group,
         op_end(&all, op, "close the step");
     free(all.samples);
     free(all.data);
-    measured.params = all.params;
+    measured.network = all.params.network;
     if (status == TRYST_OK)
         *measured_p = measured;
     else

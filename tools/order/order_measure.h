@@ -6,7 +6,7 @@
 
 #include <tryst/tryst.h>
 
-#include "order_row.h"
+#include "order.h"
 
 enum order_policy {
     ORDER_POLICY_FIFO,
@@ -30,7 +30,7 @@ struct order_measured {
     double certificate_s; /**< the optimum at the plan's bound; NaN: no bound */
     double possible_gain; /**< of order_figures, at this rate */
     struct order_policy_figures policies[ORDER_POLICIES];
-    tryst_profile_params params; /**< this rate and latency */
+    struct oracle_network network; /**< this rate and latency */
     /** This rank's last step of each policy, if the job draws or traces; else zeros. */
     struct order_row rows[ORDER_POLICIES];
 };

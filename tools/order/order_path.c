@@ -14,8 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "order.h"
-
 #define NONE UINT32_MAX
 /* Times of one replay that are computed in two ways differ by rounding alone. */
 #define ROUNDING 1e-9
@@ -28,22 +26,12 @@ void order_path_free(struct order_path *path)
 
 /* ---- the longest path -------------------------------------------------------------- */
 
-static double node_seconds(const tryst_profile_node *node,
-                           const tryst_profile_params *params)
+/* Return the time of a node that waits for nothing, without the latency. */
+static double node_seconds(const struct order_node *node,
+                           const struct oracle_network *network)
 {
-    return node->is_operation
-               ? (double)node->bytes / params->bytes_per_s + params->latency_s
-               : node->seconds;
-}
-
-/* Return the time from the begin of node `index` to the end of the profile. The tail of
- * an operation contains its latency. */
-static double rest_of(const tryst_profile_node *node, const tryst_profile_params *params,
-                      double tail)
-{
-    return (node->is_operation ? (double)node->bytes / params->bytes_per_s
-                               : node->seconds) +
-           tail;
+    return node->is_operation ? (double)node->bytes / network->bytes_per_s
+                              : node->seconds;
 }
 
 struct best {
@@ -57,59 +45,52 @@ static void best_take(struct best *best, double rest_s, uint32_t node)
         *best = (struct best){rest_s, node};
 }
 
-tryst_status order_path_longest(tryst_profile *profile,
-                                const tryst_profile_params *params,
-                                struct order_path *path_p)
+struct order_path order_path_longest(const struct order_profile *profile,
+                                     const struct oracle_network *network)
 {
-    uint32_t count = tryst_profile_nodes(profile);
-    double *tails = calloc((size_t)count + 1, sizeof *tails), now_s = 0;
+    uint32_t count = profile->count;
+    double *tails = order_tails(profile, network), now_s = 0;
     /* next[i]: the successor of node i with the longest rest; next[count]: the first */
-    struct best *next = calloc((size_t)count + 1, sizeof *next);
-    struct order_path path = {calloc((size_t)count + 1, sizeof *path.parts), 0};
-    tryst_status status = tails && next && path.parts
-                              ? tryst_profile_tails(profile, params, tails)
-                              : TRYST_E_NOMEM;
-    for (uint32_t i = 0; i <= count && status == TRYST_OK; i++)
+    struct best *next = order_zalloc(count, sizeof *next);
+    struct order_path path = {order_zalloc(count, sizeof *path.parts), 0};
+    for (uint32_t i = 0; i <= count; i++)
         next[i].node = NONE;
-    for (uint32_t i = 0; i < count && status == TRYST_OK; i++) {
-        tryst_profile_node node = order_node(profile, i);
-        double rest_s = rest_of(&node, params, tails[i]);
-        for (uint32_t a = 0; a < node.after_count; a++)
-            best_take(&next[node.after[a]], rest_s, i);
-        if (node.after_count == 0)
+    for (uint32_t i = 0; i < count; i++) {
+        const struct order_node *node = &profile->nodes[i];
+        /* from its begin to the end; the tail of an operation contains its latency */
+        double rest_s = node_seconds(node, network) + tails[i];
+        for (uint32_t a = 0; a < node->after_count; a++)
+            best_take(&next[node->after[a]], rest_s, i);
+        if (node->after_count == 0)
             best_take(&next[count], rest_s, i);
     }
-    for (uint32_t at = status == TRYST_OK ? next[count].node : NONE; at != NONE;
-         at = next[at].node) {
-        tryst_profile_node node = order_node(profile, at);
-        double to_s = now_s + node_seconds(&node, params);
+    for (uint32_t at = next[count].node; at != NONE; at = next[at].node) {
+        const struct order_node *node = &profile->nodes[at];
+        double to_s = now_s + node_seconds(node, network) +
+                      (node->is_operation ? network->latency_s : 0);
         path.parts[path.count++] =
-            (struct order_path_part){at, node.is_operation, now_s, to_s};
+            (struct order_path_part){at, node->is_operation, now_s, to_s};
         now_s = to_s;
     }
     free(tails);
     free(next);
-    if (status == TRYST_OK)
-        *path_p = path;
-    else
-        order_path_free(&path);
-    return status;
+    return path;
 }
 
 /* ---- the chain of a replay --------------------------------------------------------- */
 
 struct walk {
-    const tryst_profile *profile;
-    const tryst_profile_params *params;
-    const tryst_profile_replayed *replayed;
+    const struct order_profile *profile;
+    const struct oracle_network *network;
+    const struct order_row *row;
     double rounding_s;
     struct order_path path; /* from the end backwards */
     size_t room;            /* of path.parts */
 };
 
-static const tryst_profile_span *span_of(const struct walk *walk, uint32_t node)
+static const struct oracle_span *span_of(const struct walk *walk, uint32_t node)
 {
-    return &walk->replayed->spans[node];
+    return &walk->row->spans[node];
 }
 
 static void part_add(struct walk *walk, uint32_t node, bool is_operation, double from_s,
@@ -130,11 +111,11 @@ static void last_take(const struct walk *walk, uint32_t node, uint32_t *last)
  * an operation. */
 static bool before_take(const struct walk *walk, uint32_t index, uint32_t *last)
 {
-    tryst_profile_node node = order_node(walk->profile, index);
+    const struct order_node *node = &walk->profile->nodes[index];
     bool needs_operation = false;
-    for (uint32_t a = 0; a < node.after_count; a++) {
-        needs_operation |= order_node(walk->profile, node.after[a]).is_operation;
-        last_take(walk, node.after[a], last);
+    for (uint32_t a = 0; a < node->after_count; a++) {
+        needs_operation |= walk->profile->nodes[node->after[a]].is_operation;
+        last_take(walk, node->after[a], last);
     }
     return needs_operation;
 }
@@ -144,10 +125,10 @@ static bool before_take(const struct walk *walk, uint32_t index, uint32_t *last)
 static void bucket_before_take(const struct walk *walk, uint32_t index, bool is_operation,
                                uint32_t *last)
 {
-    const tryst_profile_span *span = span_of(walk, index);
-    for (uint32_t i = 0; i < tryst_profile_nodes(walk->profile); i++) {
-        const tryst_profile_span *other = span_of(walk, i);
-        if (!order_node(walk->profile, i).is_operation)
+    const struct oracle_span *span = span_of(walk, index);
+    for (uint32_t i = 0; i < walk->profile->count; i++) {
+        const struct oracle_span *other = span_of(walk, i);
+        if (!walk->profile->nodes[i].is_operation)
             continue;
         if (!is_operation)
             last_take(walk, i, last);
@@ -160,9 +141,9 @@ static void bucket_before_take(const struct walk *walk, uint32_t index, bool is_
 static uint32_t before_of(const struct walk *walk, uint32_t index)
 {
     uint32_t last = NONE;
-    bool is_operation = order_node(walk->profile, index).is_operation;
+    bool is_operation = walk->profile->nodes[index].is_operation;
     bool needs_operation = before_take(walk, index, &last);
-    if (walk->params->order == TRYST_PROFILE_BUCKETS && (is_operation || needs_operation))
+    if (walk->row->order == ORDER_BUCKETS && (is_operation || needs_operation))
         bucket_before_take(walk, index, is_operation, &last);
     return last;
 }
@@ -170,10 +151,10 @@ static uint32_t before_of(const struct walk *walk, uint32_t index)
 /* Return the number of pieces up to the one that ended at `end_s`; 0: none did. */
 static uint32_t pieces_until(const struct walk *walk, double end_s)
 {
-    uint32_t until = walk->replayed->pieces_count;
-    while (until > 0 && walk->replayed->pieces[until - 1].to_s > end_s + walk->rounding_s)
+    uint32_t until = walk->row->pieces_count;
+    while (until > 0 && walk->row->pieces[until - 1].to_s > end_s + walk->rounding_s)
         until--;
-    if (until > 0 && walk->replayed->pieces[until - 1].to_s < end_s - walk->rounding_s)
+    if (until > 0 && walk->row->pieces[until - 1].to_s < end_s - walk->rounding_s)
         return 0;
     return until;
 }
@@ -182,18 +163,18 @@ static uint32_t pieces_until(const struct walk *walk, double end_s)
  * that began it. */
 static uint32_t network_add(struct walk *walk, uint32_t index)
 {
-    const tryst_profile_piece *pieces = walk->replayed->pieces;
+    const struct oracle_piece *pieces = walk->row->pieces;
     double end_s = span_of(walk, index)->end_s;
-    double sent_s = end_s - walk->params->latency_s;
+    double sent_s = end_s - walk->network->latency_s;
     uint32_t until = pieces_until(walk, sent_s);
     if (until == 0) { /* no bytes */
         part_add(walk, index, true, span_of(walk, index)->ready_s, end_s);
         return index;
     }
-    if (walk->params->latency_s > 0)
+    if (walk->network->latency_s > 0)
         part_add(walk, index, true, sent_s, end_s);
     for (uint32_t i = until; i-- > 0;) {
-        const tryst_profile_piece *piece = &pieces[i];
+        const struct oracle_piece *piece = &pieces[i];
         part_add(walk, piece->node, true, piece->from_s, piece->to_s);
         if (piece->from_s <= span_of(walk, piece->node)->ready_s + walk->rounding_s ||
             i == 0 || pieces[i - 1].to_s < piece->from_s - walk->rounding_s)
@@ -204,13 +185,13 @@ static uint32_t network_add(struct walk *walk, uint32_t index)
 
 static void walk_back(struct walk *walk)
 {
-    uint32_t at = NONE, count = tryst_profile_nodes(walk->profile);
+    uint32_t at = NONE, count = walk->profile->count;
     for (uint32_t i = 0; i < count; i++)
         last_take(walk, i, &at);
     /* A turn for each node: times that differ by less than rounding could mislead it. */
     for (uint32_t turns = 0; at != NONE && turns < count; turns++) {
-        const tryst_profile_span *span = span_of(walk, at);
-        if (order_node(walk->profile, at).is_operation)
+        const struct oracle_span *span = span_of(walk, at);
+        if (walk->profile->nodes[at].is_operation)
             at = network_add(walk, at);
         else
             part_add(walk, at, false, span->start_s, span->end_s);
@@ -218,27 +199,23 @@ static void walk_back(struct walk *walk)
     }
 }
 
-tryst_status order_path_of_replay(const tryst_profile *profile,
-                                  const tryst_profile_params *params,
-                                  const tryst_profile_replayed *replayed,
-                                  struct order_path *path_p)
+struct order_path order_path_of_row(const struct order_profile *profile,
+                                    const struct oracle_network *network,
+                                    const struct order_row *row)
 {
     /* each node, its latency, and each piece are in it once at most */
-    size_t room = 2 * (size_t)tryst_profile_nodes(profile) + replayed->pieces_count + 1;
+    size_t room = 2 * (size_t)profile->count + row->pieces_count + 1;
     struct walk walk = {.profile = profile,
-                        .params = params,
-                        .replayed = replayed,
-                        .rounding_s = replayed->seconds * ROUNDING,
-                        .path = {calloc(room, sizeof *walk.path.parts), 0},
+                        .network = network,
+                        .row = row,
+                        .rounding_s = row->seconds * ROUNDING,
+                        .path = {order_zalloc(room, sizeof *walk.path.parts), 0},
                         .room = room};
-    if (!walk.path.parts)
-        return TRYST_E_NOMEM;
     walk_back(&walk);
     for (uint32_t i = 0, j = walk.path.count; i + 1 < j--; i++) {
         struct order_path_part part = walk.path.parts[i];
         walk.path.parts[i] = walk.path.parts[j];
         walk.path.parts[j] = part;
     }
-    *path_p = walk.path;
-    return TRYST_OK;
+    return walk.path;
 }

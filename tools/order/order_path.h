@@ -4,7 +4,7 @@
 #ifndef TRYST_TOOLS_ORDER_ORDER_PATH_H
 #define TRYST_TOOLS_ORDER_ORDER_PATH_H
 
-#include <tryst/profile.h>
+#include "order_replay.h"
 
 /** A part of a chain: an action, or a time in which the network serves an operation. */
 struct order_path_part {
@@ -20,17 +20,15 @@ struct order_path {
 
 /** Find the longest path through the graph, where no operation waits for another one: its
  *  parts follow each other from time 0. */
-tryst_status order_path_longest(tryst_profile *profile,
-                                const tryst_profile_params *params,
-                                struct order_path *path_p);
-/** Find the chain that ends with the replay: an action begins when the part before it
- *  ends; the network serves operations without a pause from the moment at which one of
- *  them was ready and began. If each part were shorter, the step would be. `params` are
- *  those of the replay. */
-tryst_status order_path_of_replay(const tryst_profile *profile,
-                                  const tryst_profile_params *params,
-                                  const tryst_profile_replayed *replayed,
-                                  struct order_path *path_p);
+struct order_path order_path_longest(const struct order_profile *profile,
+                                     const struct oracle_network *network);
+/** Find the chain that ends with a replay: an action begins when the part before it ends;
+ *  the network serves operations without a pause from the moment at which one of them was
+ *  ready and began. If each part were shorter, the step would be. `network` is that of
+ *  the replay. */
+struct order_path order_path_of_row(const struct order_profile *profile,
+                                    const struct oracle_network *network,
+                                    const struct order_row *row);
 void order_path_free(struct order_path *path);
 
 #endif

@@ -8,7 +8,9 @@
  * Invariant: the lock is never held during a call of the library. */
 #include "order_step.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -28,7 +30,7 @@ struct completion {
 struct order_step {
     tryst_ctx *ctx;
     const struct order_graph *graph;
-    bool has_priority;
+    const int32_t *priorities;
     tryst_coll **colls;        /* [nodes]; NULL: an action */
     tryst_tensor *tensors;     /* [nodes] */
     struct completion *places; /* [nodes]: the callbacks' arguments */
@@ -72,12 +74,11 @@ static void on_done(void *arg, tryst_op *op, tryst_status status)
 
 static void operation_start(struct order_step *step, uint32_t index)
 {
-    tryst_op_params params = {
-        .struct_size = sizeof params,
-        .flags = step->has_priority ? TRYST_OP_PRIORITY : 0,
-        .priority = step->has_priority ? step->graph->nodes[index].priority : 0,
-        .callback = on_done,
-        .arg = &step->places[index]};
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .flags = step->priorities ? TRYST_OP_PRIORITY : 0,
+                              .priority = step->priorities ? step->priorities[index] : 0,
+                              .callback = on_done,
+                              .arg = &step->places[index]};
     tryst_status status = tryst_coll_start(step->in, step->colls[index], NULL,
                                            &step->tensors[index], &params, NULL);
     if (status == TRYST_OK || step->status != TRYST_OK)
@@ -96,7 +97,8 @@ static void node_ready(struct order_step *step, uint32_t index)
         operation_start(step, index);
         return;
     }
-    step->ends_ns[index] = step->ready_ns[index] + step->graph->nodes[index].ns;
+    step->ends_ns[index] = step->ready_ns[index] +
+                           (uint64_t)llround(step->graph->nodes[index].seconds * 1e9);
     step->running[step->running_count++] = index;
 }
 
@@ -192,13 +194,13 @@ static double seconds_between(uint64_t from_ns, uint64_t to_ns)
 }
 
 void order_step_spans(const struct order_step *step, uint64_t begin_ns,
-                      tryst_profile_span *spans)
+                      struct oracle_span *spans)
 {
     for (uint32_t i = 0; i < step->graph->count; i++) {
         uint64_t end_ns =
             step->graph->nodes[i].is_operation ? step->places[i].at_ns : step->ends_ns[i];
         double ready_s = seconds_between(begin_ns, step->ready_ns[i]);
-        spans[i] = (tryst_profile_span){.ready_s = ready_s,
+        spans[i] = (struct oracle_span){.ready_s = ready_s,
                                         .start_s = ready_s,
                                         .end_s = seconds_between(begin_ns, end_ns)};
     }
@@ -220,29 +222,34 @@ static bool arrays_open(struct order_step *step, size_t count)
            step->ready_ns && step->running && step->ends_ns && step->done;
 }
 
+uint64_t order_step_elements(uint64_t bytes)
+{
+    return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
 static tryst_status operation_prepare(struct order_step *step, tryst_group *group,
                                       uint32_t index, float *data)
 {
-    const struct order_graph_node *node = &step->graph->nodes[index];
+    uint64_t count = order_step_elements(step->graph->nodes[index].bytes);
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "operation %u", index);
     const tryst_coll_params params = {.struct_size = sizeof params,
                                       .kind = TRYST_COLL_ALLREDUCE,
                                       .reduce = TRYST_REDUCE_SUM,
-                                      .count = node->count,
+                                      .count = count,
                                       .dtype = TRYST_DTYPE_F32,
                                       .name = name};
     step->places[index] = (struct completion){.step = step, .node = index};
     step->tensors[index] = (tryst_tensor){.struct_size = sizeof(tryst_tensor),
-                                          .data = data + node->offset,
-                                          .count = node->count,
+                                          .data = data,
+                                          .count = count,
                                           .dtype = TRYST_DTYPE_F32};
     return tryst_coll_prepare(group, &params, &step->colls[index]);
 }
 
 tryst_status order_step_open(tryst_ctx *ctx, tryst_group *group,
                              const struct order_graph *graph, float *data,
-                             bool has_priority, struct order_step **step_p)
+                             const int32_t *priorities, struct order_step **step_p)
 {
     struct order_step *step = calloc(1, sizeof *step);
     pthread_condattr_t clock;
@@ -250,7 +257,7 @@ tryst_status order_step_open(tryst_ctx *ctx, tryst_group *group,
         return TRYST_E_NOMEM;
     step->ctx = ctx;
     step->graph = graph;
-    step->has_priority = has_priority;
+    step->priorities = priorities;
     pthread_mutex_init(&step->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC); /* that of tryst_now_ns */
@@ -259,8 +266,10 @@ tryst_status order_step_open(tryst_ctx *ctx, tryst_group *group,
     (void)prctl(PR_SET_TIMERSLACK, 1); /* ns: waits end on time, not 50 us later */
     tryst_status status = arrays_open(step, graph->count) ? TRYST_OK : TRYST_E_NOMEM;
     for (uint32_t i = 0; i < graph->count && status == TRYST_OK; i++)
-        if (graph->nodes[i].is_operation)
+        if (graph->nodes[i].is_operation) {
             status = operation_prepare(step, group, i, data);
+            data += order_step_elements(graph->nodes[i].bytes);
+        }
     if (status == TRYST_OK)
         *step_p = step;
     else {

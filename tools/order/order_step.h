@@ -7,17 +7,20 @@
 
 #include <tryst/coll.h>
 
-#include "order_graph.h"
+#include "oracle.h"
 
 struct order_step;
 
+/** Return the elements (fp32) of an operation with `bytes`. */
+uint64_t order_step_elements(uint64_t bytes);
+
 /** Prepare the all-reduces of `graph`, in place in `data`, which has room for its
- *  elements. `has_priority`: an operation starts with its node's priority, else without
- *  one. `graph` and `data` stay the caller's and are in use until order_step_free. On an
- *  error tryst_last_error has the reason. */
+ *  elements. `priorities` [nodes of the graph] are those of operations; NULL: they have
+ *  none. `graph`, `data` and `priorities` stay the caller's and are in use until
+ *  order_step_free. On an error tryst_last_error has the reason. */
 tryst_status order_step_open(tryst_ctx *ctx, tryst_group *group,
                              const struct order_graph *graph, float *data,
-                             bool has_priority, struct order_step **step_p);
+                             const int32_t *priorities, struct order_step **step_p);
 
 /** Run the graph once, in `in`. It begins at `begin_ns` of tryst_now_ns, which may be
  *  past; *end_ns_p becomes the end of its last node. An action's time counts from the
@@ -30,7 +33,7 @@ tryst_status order_step_run(struct order_step *step, tryst_step *in, uint64_t be
 /** Write when each node of the newest run was ready and ended to `spans` [nodes of the
  *  graph], in seconds from `begin_ns`. Nodes begin when they are ready. */
 void order_step_spans(const struct order_step *step, uint64_t begin_ns,
-                      tryst_profile_span *spans);
+                      struct oracle_span *spans);
 
 /** Release the all-reduces, before the group is closed; no run may follow. NULL is
  *  allowed. */

@@ -38,7 +38,7 @@ static void event_begin(FILE *file, uint32_t pid, uint32_t tid, const char *name
 
 static void row_print(FILE *file, const struct trace *self, uint32_t pid)
 {
-    const tryst_profile *profile = self->job->profile;
+    const struct order_profile *profile = self->job->profile;
     const struct order_row *row = &self->rows->rows[pid];
     uint32_t lanes_count,
         actions = order_lanes_assign(profile, row, self->lanes, self->sorted, self->ends,
@@ -52,16 +52,16 @@ static void row_print(FILE *file, const struct trace *self, uint32_t pid)
         name_print(file, "thread_name", pid, 1 + lane, "actions");
     for (uint32_t i = 0; i < actions; i++) {
         uint32_t node = self->sorted[i];
-        event_begin(file, pid, 1 + self->lanes[node], order_node(profile, node).name,
+        event_begin(file, pid, 1 + self->lanes[node], profile->nodes[node].name,
                     row->spans[node].start_s, row->spans[node].end_s);
         fputc('}', file);
     }
     for (uint32_t i = 0; i < row->pieces_count; i++) {
-        const tryst_profile_piece *piece = &row->pieces[i];
-        tryst_profile_node node = order_node(profile, piece->node);
-        event_begin(file, pid, NETWORK_TID, node.name, piece->from_s, piece->to_s);
+        const struct oracle_piece *piece = &row->pieces[i];
+        const struct order_node *node = &profile->nodes[piece->node];
+        event_begin(file, pid, NETWORK_TID, node->name, piece->from_s, piece->to_s);
         fprintf(file, ",\"args\":{\"bytes\":%llu,\"ready_us\":%.3f}}",
-                (unsigned long long)node.bytes, row->spans[piece->node].ready_s * 1e6);
+                (unsigned long long)node->bytes, row->spans[piece->node].ready_s * 1e6);
     }
 }
 
@@ -78,16 +78,13 @@ static void trace_print(FILE *file, const void *what)
 
 int order_trace(const struct order_job *job, const struct order_rows *rows)
 {
-    size_t room = (size_t)tryst_profile_nodes(job->profile) + 1;
-    struct trace self = {.job = job, .rows = rows};
-    self.lanes = calloc(room, sizeof *self.lanes);
-    self.sorted = calloc(room, sizeof *self.sorted);
-    self.ends = calloc(room, sizeof *self.ends);
-    int failed = 1;
-    if (self.lanes && self.sorted && self.ends)
-        failed = tool_file_write(job->trace, trace_print, &self);
-    else
-        fprintf(stderr, "tryst-perf: cannot write %s: out of memory\n", job->trace);
+    size_t count = job->profile->count;
+    struct trace self = {.job = job,
+                         .rows = rows,
+                         .lanes = order_zalloc(count, sizeof *self.lanes),
+                         .sorted = order_zalloc(count, sizeof *self.sorted),
+                         .ends = order_zalloc(count, sizeof *self.ends)};
+    int failed = tool_file_write(job->trace, trace_print, &self);
     free(self.lanes);
     free(self.sorted);
     free(self.ends);

@@ -4,7 +4,7 @@
 #ifndef TRYST_TOOLS_ORDER_ORDER_TRACE_H
 #define TRYST_TOOLS_ORDER_ORDER_TRACE_H
 
-#include "order_row.h"
+#include "order_draw.h"
 
 /** Write all rows to the trace file of `job`, each as a process. Returns the exit status,
  *  after a message on stderr if it is not 0. */

@@ -11,7 +11,6 @@
 
 #include "tools/launch/launcher.h"
 #include "tools/options.h"
-#include "tools/order/order_load.h"
 
 /* The default window is the one that tests/perf/compare.sh gives to tag_bw of
  * ucx_perftest. */
@@ -132,7 +131,7 @@ static const char help_sched[] =
     "                       interrupts others\n"
     "  fused                with --overhead: preempt, with operations joined so that "
     "the\n"
-    "                       step is as short as joins can make it (tryst_profile_fuse)\n"
+    "                       step is as short as joins can make it\n"
     "\n"
     "A step takes from the end of the step before to its own end, without a barrier\n"
     "between; the median over steps, and of each the slowest rank, counts. gap: the\n"
@@ -440,8 +439,9 @@ static bool profile_check(const struct perf_options *options)
 
 bool perf_options_load(struct perf_options *options)
 {
-    return !options->kind->replays ||
-           order_profile_load(options->order.path, &options->order.profile);
+    if (options->kind->replays)
+        options->order.profile = order_profile_open(options->order.path);
+    return !options->kind->replays || options->order.profile;
 }
 
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)

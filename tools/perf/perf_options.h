@@ -61,7 +61,7 @@ bool perf_options_start_check(const struct perf_options *options);
 int perf_options_read(int argc, char **argv, struct perf_options *options_p);
 
 /** Load the profile of a kind that replays one; the caller closes it
- *  (tryst_profile_close). False after a message on stderr. */
+ *  (order_profile_close). False after a message on stderr. */
 bool perf_options_load(struct perf_options *options);
 
 #endif

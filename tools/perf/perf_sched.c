@@ -9,7 +9,6 @@
 #include "perf_setup.h"
 #include "tools/json.h"
 #include "tools/order/order_draw.h"
-#include "tools/order/order_load.h"
 #include "tools/order/order_measure.h"
 #include "tools/order/order_trace.h"
 
@@ -28,7 +27,7 @@ static void head_print(const struct sched *all)
     printf("# %s: %u actions, %.6f s together; %u operations, %.3f MB together\n",
            all->job->path, sums.actions, sums.actions_s, sums.operations,
            (double)sums.bytes / 1e6);
-    order_origin_print(all->job);
+    order_origin_print(all->job->profile);
     printf("# measured: %.3f MB/s of all operations at once, latency %.1f us\n",
            measured->bytes_per_s / 1e6, measured->latency_s * 1e6);
     printf("# optimum at this rate %.6f s, possible gain over fifo %.1f %%; ",
@@ -99,20 +98,15 @@ static int pictures_write(struct sched *all)
     const struct order_job *job = all->job;
     struct order_measured *measured = &all->measured;
     struct order_row rows[ORDER_POLICIES + 1];
-    struct order_rows of = {.rows = rows, .params = measured->params};
-    of.params.order = TRYST_PROFILE_PREEMPT;
+    struct order_rows of = {.rows = rows, .network = measured->network};
+    const struct order_params params = {.network = measured->network};
     of.figures.optimum_s = measured->optimum_s;
     of.figures.possible_gain = measured->possible_gain;
     for (int i = 0; i < ORDER_POLICIES; i++)
         if (measured->rows[i].spans)
             rows[of.count++] = measured->rows[i];
-    struct order_row *best = &rows[of.count];
-    tryst_status status = order_row_replay(job->profile, &of.params, best);
-    if (status != TRYST_OK) {
-        fprintf(stderr, "tryst-perf: cannot draw: %s\n", tryst_status_str(status));
-        return 1;
-    }
-    of.count++;
+    struct order_row *best = &rows[of.count++];
+    order_replay(job->profile, &params, ORDER_PREEMPT, NULL, best);
     int failed = job->draw ? order_draw(job, &of) : 0;
     if (!failed && job->trace)
         failed = order_trace(job, &of);

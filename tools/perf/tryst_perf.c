@@ -401,7 +401,7 @@ static int perf_main(int argc, char **argv)
         return 1;
     status =
         options.kind->simulates ? order_simulate(&options.order) : ranks_main(&options);
-    tryst_profile_close(options.order.profile);
+    order_profile_close(options.order.profile);
     return status;
 }
 

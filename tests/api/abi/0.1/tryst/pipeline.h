@@ -253,23 +253,6 @@ typedef struct tryst_span {
     int32_t step;
 } tryst_span;
 
-typedef struct tryst_timeline_rank {
-    const tryst_span *spans;
-    size_t spans_count;
-} tryst_timeline_rank;
-
-typedef struct tryst_timeline_params {
-    size_t struct_size;
-    const char *title;
-    const char *subtitle;
-    const tryst_timeline_rank *ranks;
-    int32_t ranks_count;
-    int32_t reserved;
-} tryst_timeline_params;
-
-TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
-                                                const char *path);
-
 typedef struct tryst_engine tryst_engine;
 
 typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,

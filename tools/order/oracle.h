@@ -15,38 +15,39 @@
  *
  *  Times are seconds from the start of the step. One thread per oracle.
  */
-#ifndef TRYST_COMMSCHED_PROFILE_ORACLE_H
-#define TRYST_COMMSCHED_PROFILE_ORACLE_H
+#ifndef TRYST_TOOLS_ORDER_ORACLE_H
+#define TRYST_TOOLS_ORDER_ORACLE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/text/err.h"
-#include "tryst/profile.h"
+#include "order_graph.h"
 
 #define ORACLE_NONE UINT32_MAX
 
+/** The network: an operation takes `overhead_s` + its bytes / `bytes_per_s` of the wire,
+ *  and ends `latency_s` after its last byte. */
+struct oracle_network {
+    double bytes_per_s, latency_s, overhead_s;
+};
+
+/** When a node ran. */
+struct oracle_span {
+    double ready_s; /**< all nodes that it comes after have ended */
+    double start_s; /**< it begins, or its first byte is on the wire */
+    double end_s;
+};
+
+/** A time in which the wire serves an operation. */
+struct oracle_piece {
+    uint32_t node;
+    double from_s, to_s;
+};
+
 struct oracle;
 
-struct oracle_node {
-    bool is_operation;
-    double seconds; /**< duration, or time on the wire */
-    /** Operation: from its last byte on the wire to its end. */
-    double latency_s;
-};
-
-/** Node `to` starts after the end of node `from`. */
-struct oracle_edge {
-    uint32_t from, to;
-};
-
-/** Make an oracle of `nodes_count` nodes and `edges_count` edges, which are copied.
- *  TRYST_E_INVALID: a duration that is negative or not finite, an edge to no node, a
- *  cycle: then *cycle_p (NULL is allowed) is a node of a cycle, or one behind a cycle,
- *  else ORACLE_NONE. TRYST_E_NOMEM. */
-tryst_status oracle_open(const struct oracle_node *nodes, uint32_t nodes_count,
-                         const struct oracle_edge *edges, uint32_t edges_count,
-                         struct err *err, uint32_t *cycle_p, struct oracle **oracle_p);
+/** Make the oracle of a graph, which becomes the oracle's. NULL: the graph has a
+ *  cycle. */
+struct oracle *oracle_open(struct order_graph *graph,
+                           const struct oracle_network *network);
+/** NULL is allowed. */
 void oracle_close(struct oracle *oracle);
 
 /** Return the tails [nodes]: the longest path from the end of each action, or from the
@@ -64,10 +65,10 @@ const double *oracle_heads(struct oracle *oracle);
  *  its last one.
  *  `spans` [nodes] may be NULL. Returns the time of the step. */
 double oracle_replay(struct oracle *oracle, const double *urgency, bool interrupts,
-                     tryst_profile_span *spans);
+                     struct oracle_span *spans);
 /** Return the pieces of the last replay in the order of time, and their number. Valid
  *  until the next replay. Neighbours of one operation are one piece. */
-const tryst_profile_piece *oracle_pieces(const struct oracle *oracle, uint32_t *count_p);
+const struct oracle_piece *oracle_pieces(const struct oracle *oracle, uint32_t *count_p);
 
 /** Return a lower bound of the time of the step over all orders of the operations. It
  *  equals the replay by tails where no path leads from one operation to another. (Each

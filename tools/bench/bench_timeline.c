@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws a timeline as a self-contained SVG, one row per rank: actions and waits as a bar
- * with micro-batch numbers; below it sends, receives and all-reduces as three thin lanes,
+/* Implements bench_timeline.h: one row per rank, actions and waits as a bar with
+ * micro-batch numbers; below it sends, receives and all-reduces as three thin lanes,
  * because they overlap with the actions.
  *
  * The one idea: the drawing is made of tryst_span records alone, measured or simulated.
@@ -9,17 +9,12 @@
  * of the drawn step on any rank to the end of its last one; actions of other steps count
  * in it. Time zero is the window's begin; the parts outside it (mostly waits for the
  * first forward, or other steps) are shaded. */
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
+#include "bench_timeline.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include <tryst/pipeline.h>
-
-#include "pipeline/base/file.h"
-#include "pipeline/base/params.h"
-#include "pipeline/base/refuse.h"
+#include "tools/svg.h"
 
 /* Geometry in pixels. */
 enum {
@@ -32,13 +27,11 @@ enum {
     LANE_HEIGHT = 5,
     LANE_GAP = 3,
     BOTTOM = 44,
-    DIGIT_WIDTH = 7,
     SMALL_DIGIT_WIDTH = 5
 };
 
 #define SPAN_KINDS (TRYST_SPAN_PREDICT + 1)
 
-#define TICKS_WANTED 8
 /* Limit of the time that is drawn before the window, and of other steps after it, as a
  * fraction of the window. */
 #define OUTSIDE_MAX 0.15
@@ -49,7 +42,7 @@ enum { CHUNKS_MAX = 64, CHUNKS_SHOWN = 4 };
 
 struct drawing {
     FILE *out;
-    const tryst_timeline_params *params;
+    const struct bench_timeline *timeline;
     uint64_t begin_ns; /* begin of the drawn time */
     uint64_t end_ns;
     uint64_t first_ns; /* begin of the window: the first action begins */
@@ -65,7 +58,7 @@ struct chunks {
 };
 
 /* Bars of other steps. */
-#define PALE " fill-opacity='.35'"
+#define PALE "fill-opacity='.35'"
 
 struct span_style {
     const char *name;
@@ -87,18 +80,6 @@ static const struct span_style styles[SPAN_KINDS] = {
     [TRYST_SPAN_PREDICT] = {"predict", "#b08fd8"},
 };
 
-static void add_escaped(FILE *out, const char *words)
-{
-    for (; *words; words++) {
-        switch (*words) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        default: fputc(*words, out); break;
-        }
-    }
-}
-
 static double x_of(const struct drawing *self, uint64_t at_ns)
 {
     uint64_t from_ns = at_ns > self->begin_ns ? at_ns - self->begin_ns : 0;
@@ -111,47 +92,12 @@ static int row_top(int rank)
     return TOP + rank * ROW_HEIGHT;
 }
 
-/* ---- axis, head and legend --------------------------------------------------------- */
-
-/* Return the distance of ticks: 1, 2 or 5 times a power of ten, for 6 to 14 ticks. */
-static double tick_step(double span)
-{
-    double rough = span / TICKS_WANTED;
-    double power = pow(10, floor(log10(rough)));
-    double lead = rough / power;
-    return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
-}
-
-static void draw_tick(const struct drawing *self, double x, double label)
-{
-    int bottom = row_top(self->params->ranks_count);
-    fprintf(self->out,
-            "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#e5e7eb'/>\n"
-            "<text x='%.1f' y='%d' class='tick'>%g</text>\n",
-            x, TOP - 8, x, bottom, x, bottom + 18, label);
-}
-
-static void draw_axis(const struct drawing *self)
-{
-    double whole_ns = (double)(self->end_ns - self->begin_ns);
-    double before_ns = (double)(self->first_ns - self->begin_ns);
-    const char *unit = whole_ns < 2e6 ? "µs" : whole_ns < 2e9 ? "ms" : "s";
-    double unit_ns = whole_ns < 2e6 ? 1e3 : whole_ns < 2e9 ? 1e6 : 1e9;
-    double step_ns = tick_step(whole_ns);
-    int first = -(int)(before_ns / step_ns + 0.0001);
-    int last = (int)((whole_ns - before_ns) / step_ns + 0.0001);
-    for (int i = first; i <= last; i++) {
-        double part = (before_ns + i * step_ns) / whole_ns;
-        draw_tick(self, PLOT_LEFT + part * PLOT_WIDTH, i * step_ns / unit_ns);
-    }
-    fprintf(self->out, "<text x='%d' y='%d' class='unit'>time in the step, %s</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 28, row_top(self->params->ranks_count) + 18, unit);
-}
+/* ---- shares of time ---------------------------------------------------------------- */
 
 static bool kind_occurs(const struct drawing *self, int kind)
 {
-    for (int rank = 0; rank < self->params->ranks_count; rank++) {
-        const tryst_timeline_rank *row = &self->params->ranks[rank];
+    for (int rank = 0; rank < self->timeline->ranks_count; rank++) {
+        const struct bench_timeline_rank *row = &self->timeline->ranks[rank];
         for (size_t i = 0; i < row->spans_count; i++) {
             if (row->spans[i].kind == kind) {
                 return true;
@@ -182,7 +128,7 @@ static double overlap_ns(const tryst_span *span, uint64_t from_ns, uint64_t to_n
 /* Return the fraction of the window in which a rank runs an action, of any step. */
 static double compute_part(const struct drawing *self, int rank)
 {
-    const tryst_timeline_rank *row = &self->params->ranks[rank];
+    const struct bench_timeline_rank *row = &self->timeline->ranks[rank];
     double compute_ns = 0;
     for (size_t i = 0; i < row->spans_count; i++) {
         const tryst_span *span = &row->spans[i];
@@ -195,16 +141,16 @@ static double compute_part(const struct drawing *self, int rank)
 static double compute_part_mean(const struct drawing *self)
 {
     double sum = 0;
-    for (int rank = 0; rank < self->params->ranks_count; rank++) {
+    for (int rank = 0; rank < self->timeline->ranks_count; rank++) {
         sum += compute_part(self, rank);
     }
-    return sum / self->params->ranks_count;
+    return sum / self->timeline->ranks_count;
 }
 
 /* ---- colours ----------------------------------------------------------------------- */
 
 /* Find the stages of a rank that have actions. */
-static struct chunks chunks_of(const tryst_timeline_rank *row)
+static struct chunks chunks_of(const struct bench_timeline_rank *row)
 {
     struct chunks chunks = {.count = 0};
     for (size_t i = 0; i < row->spans_count; i++) {
@@ -236,61 +182,39 @@ static void colour_write(int kind, int index, int count, char colour[8])
 
 /* ---- head -------------------------------------------------------------------------- */
 
-/* Write a square and its meaning into the second line of the legend; return where the
- * next one begins. */
-static int draw_note(FILE *out, int x, const char *colour, const char *opacity,
-                     const char *words)
-{
-    fprintf(out,
-            "<rect x='%d' y='82' width='14' height='14' rx='2' fill='%s'%s/>"
-            "<text x='%d' y='93.5' class='note'>%s</text>\n",
-            x, colour, opacity, x + 20, words);
-    return x + 44 + DIGIT_WIDTH * (int)strlen(words);
-}
-
 /* Draw the second line of the legend: numbers, chunks, other steps. */
 static void draw_notes(const struct drawing *self)
 {
     char colour[8], words[32];
-    int count = self->chunks_max, x = PLOT_LEFT + 190;
-    fprintf(self->out,
-            "<text x='%d' y='93.5' class='note'>numbers are micro-batches</text>\n",
-            PLOT_LEFT);
+    int count = self->chunks_max;
+    double x = PLOT_LEFT + 190;
+    tool_svg_text(self->out, PLOT_LEFT, 93.5, "class='note'",
+                  "numbers are micro-batches");
     for (int i = 0; count > 1 && i < count && i < CHUNKS_SHOWN; i++) {
+        bool is_rest = i + 1 == CHUNKS_SHOWN && count > CHUNKS_SHOWN;
         colour_write(TRYST_SPAN_FORWARD, i, count, colour);
-        snprintf(words, sizeof words,
-                 i + 1 == CHUNKS_SHOWN && count > CHUNKS_SHOWN ? "… of %d chunks"
-                                                               : "chunk %d",
-                 i + 1 == CHUNKS_SHOWN && count > CHUNKS_SHOWN ? count : i + 1);
-        x = draw_note(self->out, x, colour, "", words);
+        snprintf(words, sizeof words, is_rest ? "… of %d chunks" : "chunk %d",
+                 is_rest ? count : i + 1);
+        x = tool_svg_legend(self->out, x, 82, colour, "rx='2'", words);
     }
     if (self->overlaps) {
-        (void)draw_note(self->out, x, styles[TRYST_SPAN_FORWARD].colour, PALE,
+        tool_svg_legend(self->out, x, 82, styles[TRYST_SPAN_FORWARD].colour,
+                        "rx='2' " PALE,
                         "steps before and after, which count as computing");
     }
 }
 
 static void draw_head(const struct drawing *self)
 {
-    FILE *out = self->out;
-    fprintf(out, "<text x='%d' y='28' class='title'>", PLOT_LEFT);
-    add_escaped(out, self->params->title ? self->params->title : "Timeline");
-    fprintf(out, "</text>\n<text x='%d' y='48' class='note'>", PLOT_LEFT);
-    if (self->params->subtitle) {
-        add_escaped(out, self->params->subtitle);
-        fprintf(out, "; ");
-    }
-    fprintf(out, "this step: %.1f %% idle</text>\n", 100 * (1 - compute_part_mean(self)));
-    int x = PLOT_LEFT;
+    double x = PLOT_LEFT;
+    tool_svg_text(self->out, x, 28, "class='title'", "%s", self->timeline->title);
+    tool_svg_text(self->out, x, 48, "class='note'", "%s; this step: %.1f %% idle",
+                  self->timeline->subtitle, 100 * (1 - compute_part_mean(self)));
     for (int kind = 0; kind < SPAN_KINDS; kind++) {
-        if (!kind_occurs(self, kind)) {
-            continue;
+        if (kind_occurs(self, kind)) {
+            x = tool_svg_legend(self->out, x, 62, styles[kind].colour, "rx='2'",
+                                styles[kind].name);
         }
-        fprintf(out,
-                "<rect x='%d' y='62' width='14' height='14' rx='2' fill='%s'/>"
-                "<text x='%d' y='73.5' class='legend'>%s</text>\n",
-                x, styles[kind].colour, x + 20, styles[kind].name);
-        x += 44 + DIGIT_WIDTH * (int)strlen(styles[kind].name);
     }
     draw_notes(self);
 }
@@ -321,11 +245,10 @@ static void draw_transfer(const struct drawing *self, int rank, const tryst_span
     int y = row_top(rank) + BAR_HEIGHT + LANE_GAP + lane * (LANE_HEIGHT + LANE_GAP);
     double left = x_of(self, span->begin_ns);
     double width = x_of(self, span->end_ns) - left;
-    fprintf(self->out,
-            "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s' fill-opacity='.75'>"
-            "<title>%s: %.3f ms</title></rect>\n",
-            left, y, width > 1 ? width : 1.0, LANE_HEIGHT, styles[span->kind].colour,
-            words, (double)(span->end_ns - span->begin_ns) / 1e6);
+    tool_svg_box(self->out,
+                 (struct tool_svg_box){left, y, width > 1 ? width : 1, LANE_HEIGHT},
+                 styles[span->kind].colour, "fill-opacity='.75'", "%s: %.3f ms", words,
+                 (double)(span->end_ns - span->begin_ns) / 1e6);
 }
 
 static int chunk_index(const struct chunks *chunks, int32_t stage)
@@ -348,34 +271,38 @@ static void draw_compute(const struct drawing *self, int rank,
     char colour[8];
     colour_write(span->kind, wait ? 0 : chunk_index(chunks, span->stage), chunks->count,
                  colour);
-    fprintf(self->out,
-            "<rect x='%.2f' y='%d' width='%.2f' height='%d' fill='%s'%s%s>"
-            "<title>%s, stage %d, micro-batch %d: %.3f ms</title></rect>\n",
-            left, y, width > .4 ? width : .4, BAR_HEIGHT - 2 * inset, colour,
-            span->step ? PALE : "",
-            wait || width < 3 ? "" : " stroke='#fff' stroke-width='.6'",
-            styles[span->kind].name, span->stage, span->microbatch,
-            (double)(span->end_ns - span->begin_ns) / 1e6);
-    char number[16];
+    bool has_edge = !wait && width >= 3;
+    const struct tool_svg_box at = {left, y, width > .4 ? width : .4,
+                                    BAR_HEIGHT - 2 * inset};
+    tool_svg_box(self->out, at, colour,
+                 has_edge && span->step ? PALE " stroke='#fff' stroke-width='.6'"
+                 : has_edge             ? "stroke='#fff' stroke-width='.6'"
+                 : span->step           ? PALE
+                                        : "",
+                 "%s, stage %d, micro-batch %d: %.3f ms", styles[span->kind].name,
+                 span->stage, span->microbatch,
+                 (double)(span->end_ns - span->begin_ns) / 1e6);
+    char number[16], class[40];
     int digits = snprintf(number, sizeof number, "%d", span->microbatch);
     if (!wait && span->microbatch >= 0 && width > digits * SMALL_DIGIT_WIDTH + 1) {
-        bool wide = width > digits * DIGIT_WIDTH + 4;
-        fprintf(self->out, "<text x='%.2f' y='%d' class='number%s%s'>%s</text>\n",
-                left + width / 2, y + BAR_HEIGHT / 2 + 4, wide ? "" : " small",
-                span->step ? " other" : "", number);
+        bool wide = width > digits * TOOL_SVG_LETTER + 4;
+        snprintf(class, sizeof class, "class='number%s%s'", wide ? "" : " small",
+                 span->step ? " other" : "");
+        tool_svg_text(self->out, left + width / 2, y + BAR_HEIGHT / 2 + 4, class, "%s",
+                      number);
     }
 }
 
 static void draw_row(const struct drawing *self, int rank)
 {
-    const tryst_timeline_rank *row = &self->params->ranks[rank];
+    const struct bench_timeline_rank *row = &self->timeline->ranks[rank];
     struct chunks chunks = chunks_of(row);
     double part = compute_part(self, rank);
-    fprintf(self->out,
-            "<rect x='%d' y='%d' width='%d' height='%d' fill='#f3f4f6'/>\n"
-            "<text x='%d' y='%d' class='rank'>rank %d</text>\n",
-            PLOT_LEFT, row_top(rank), PLOT_WIDTH, BAR_HEIGHT, PLOT_LEFT - 12,
-            row_top(rank) + BAR_HEIGHT / 2 + 5, rank);
+    int words_y = row_top(rank) + BAR_HEIGHT / 2 + 5;
+    tool_svg_box(self->out,
+                 (struct tool_svg_box){PLOT_LEFT, row_top(rank), PLOT_WIDTH, BAR_HEIGHT},
+                 "#f3f4f6", "", NULL);
+    tool_svg_text(self->out, PLOT_LEFT - 12, words_y, "class='rank'", "rank %d", rank);
     for (size_t i = 0; i < row->spans_count; i++) {
         const tryst_span *span = &row->spans[i];
         if (span->end_ns < self->begin_ns || span->begin_ns > self->end_ns) {
@@ -387,25 +314,20 @@ static void draw_row(const struct drawing *self, int rank)
             draw_compute(self, rank, &chunks, span);
         }
     }
-    fprintf(self->out,
-            "<text x='%d' y='%d' class='note'>computes %.0f %%, idle %.0f %%</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 14, row_top(rank) + BAR_HEIGHT / 2 + 5, 100 * part,
-            100 * (1 - part));
+    tool_svg_text(self->out, PLOT_LEFT + PLOT_WIDTH + 14, words_y, "class='note'",
+                  "computes %.0f %%, idle %.0f %%", 100 * part, 100 * (1 - part));
 }
 
 /* Shade all rows from x = `left` to `right`, which is outside the window. */
 static void draw_shade(const struct drawing *self, double left, double right,
                        const char *what)
 {
-    int bottom = row_top(self->params->ranks_count);
-    if (right - left < 1) {
-        return;
+    int bottom = row_top(self->timeline->ranks_count);
+    if (right - left >= 1) {
+        tool_svg_box(self->out,
+                     (struct tool_svg_box){left, TOP - 8, right - left, bottom - TOP + 8},
+                     "#6b7280", "fill-opacity='.15' class='outside'", "%s", what);
     }
-    fprintf(
-        self->out,
-        "<rect class='outside' x='%.1f' y='%d' width='%.1f' height='%d' fill='#6b7280' "
-        "fill-opacity='.15'><title>%s</title></rect>\n",
-        left, TOP - 8, right - left, bottom - TOP + 8, what);
 }
 
 static void draw_outside(const struct drawing *self)
@@ -414,10 +336,8 @@ static void draw_outside(const struct drawing *self)
     draw_shade(self, PLOT_LEFT, zero, "before the first action of the step");
     draw_shade(self, x_of(self, self->last_ns), PLOT_LEFT + PLOT_WIDTH,
                "after the last action of the step");
-    fprintf(self->out,
-            "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#6b7280' "
-            "stroke-dasharray='3 3'/>\n",
-            zero, TOP - 8, zero, row_top(self->params->ranks_count));
+    tool_svg_line(self->out, zero, TOP - 8, zero, row_top(self->timeline->ranks_count),
+                  "stroke='#6b7280' stroke-dasharray='3 3'");
 }
 
 /* ---- the whole drawing ------------------------------------------------------------- */
@@ -433,8 +353,8 @@ static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
 static bool find_bounds(struct drawing *self)
 {
     self->begin_ns = self->first_ns = UINT64_MAX;
-    for (int rank = 0; rank < self->params->ranks_count; rank++) {
-        const tryst_timeline_rank *row = &self->params->ranks[rank];
+    for (int rank = 0; rank < self->timeline->ranks_count; rank++) {
+        const struct bench_timeline_rank *row = &self->timeline->ranks[rank];
         for (size_t i = 0; i < row->spans_count; i++) {
             const tryst_span *span = &row->spans[i];
             if (span->kind < 0 || span->kind >= SPAN_KINDS ||
@@ -466,49 +386,26 @@ static bool find_bounds(struct drawing *self)
     return true;
 }
 
-static void draw(const struct drawing *self)
+bool bench_timeline_draw(FILE *out, const struct bench_timeline *timeline)
 {
-    int width = PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES;
-    int height = row_top(self->params->ranks_count) + BOTTOM;
-    fprintf(
-        self->out,
-        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
-        "viewBox='0 0 %d %d'>\n"
-        "<style>text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#111827}"
-        ".title{font-size:17px;font-weight:600}.note,.unit{fill:#4b5563;font-size:12px}"
-        ".tick{text-anchor:middle;font-size:12px;fill:#4b5563}.rank{text-anchor:end}"
-        ".number{text-anchor:middle;font-size:11px;fill:#fff}"
-        ".small{font-size:8px}.other{fill:#374151}</style>\n"
-        "<rect width='100%%' height='100%%' fill='#fff'/>\n",
-        width, height, width, height);
-    draw_head(self);
-    draw_axis(self);
-    for (int rank = 0; rank < self->params->ranks_count; rank++) {
-        draw_row(self, rank);
+    struct drawing self = {.out = out, .timeline = timeline};
+    int bottom = row_top(timeline->ranks_count);
+    if (timeline->ranks_count < 1 || !find_bounds(&self)) {
+        return false;
     }
-    draw_outside(self);
-    fputs("</svg>\n", self->out);
-}
-
-tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
-                                      const char *path)
-{
-    tryst_timeline_params own;
-    struct drawing self = {.params = &own};
-    if (params_read(&own, sizeof own, params, "tryst_timeline_params") != TRYST_OK) {
-        return TRYST_E_INVALID;
+    double before_s = (double)(self.first_ns - self.begin_ns) * 1e-9;
+    double whole_s = (double)(self.end_ns - self.begin_ns) * 1e-9;
+    tool_svg_begin(out, PLOT_LEFT + PLOT_WIDTH + RIGHT_NOTES, bottom + BOTTOM,
+                   ".rank{text-anchor:end}"
+                   ".number{text-anchor:middle;font-size:11px;fill:#fff}"
+                   ".small{font-size:8px}.other{fill:#374151}");
+    draw_head(&self);
+    tool_svg_axis(out, PLOT_LEFT, PLOT_LEFT + PLOT_WIDTH, TOP - 8, bottom, -before_s,
+                  whole_s - before_s, "stroke='#e5e7eb'");
+    for (int rank = 0; rank < timeline->ranks_count; rank++) {
+        draw_row(&self, rank);
     }
-    if (own.ranks_count < 1 || !find_bounds(&self)) {
-        return refuse(TRYST_E_INVALID, "cannot draw %s: it has no spans", path);
-    }
-    self.out = file_open(path, "we");
-    if (!self.out) {
-        return refuse(TRYST_E_IO, "cannot draw %s: %s", path, strerror(errno));
-    }
-    draw(&self);
-    bool failed = ferror(self.out) != 0;
-    if (fclose(self.out) != 0 || failed) {
-        return refuse(TRYST_E_IO, "cannot draw %s: %s", path, strerror(errno));
-    }
-    return TRYST_OK;
+    draw_outside(&self);
+    tool_svg_end(out);
+    return true;
 }

@@ -8,26 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tryst/tryst.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include <tryst/pipeline.h>
+#include "tools/bench/bench_timeline.h"
 
-static char path[256];
-
-static const char *draw(const tryst_timeline_params *params)
+/* Draw into a text; NULL: refused. */
+static const char *draw(const struct bench_timeline *timeline)
 {
     static char content[65536];
-    if (tryst_timeline_write_svg(params, path) != TRYST_OK) {
-        fail_msg("%s", tryst_last_error());
-    }
-    FILE *stream = fopen(path, "r");
-    assert_non_null(stream);
-    content[fread(content, 1, sizeof content - 1, stream)] = '\0';
-    fclose(stream);
-    return content;
+    FILE *out = fmemopen(content, sizeof content, "w");
+    assert_non_null(out);
+    bool drawn = bench_timeline_draw(out, timeline);
+    fclose(out);
+    return drawn ? content : NULL;
 }
 
 static int count_of(const char *content, const char *word)
@@ -48,9 +43,9 @@ static void test_draws_all(void **state)
         {3000000, 3500000, TRYST_SPAN_SEND, 0, 7, 1, 0, 0},
         {3600000, 3900000, TRYST_SPAN_RECEIVE, 1, 7, 1, 1, 0},
     };
-    const tryst_timeline_rank ranks[] = {{spans, 5}, {spans, 1}};
-    const tryst_timeline_params params = {.struct_size = sizeof params,
-                                          .title = "a <title> & more",
+    const struct bench_timeline_rank ranks[] = {{spans, 5}, {spans, 1}};
+    const struct bench_timeline params = {.title = "a <title> & more",
+                                          .subtitle = "subtitle",
                                           .ranks = ranks,
                                           .ranks_count = 2};
     const char *content = draw(&params);
@@ -77,9 +72,9 @@ static void test_draws_recomputation(void **state)
         {3000000, 3500000, TRYST_SPAN_PREDICT, 2, -1, -1, 0, 0},
         {4000000, 5000000, TRYST_SPAN_BACKWARD, 2, 7, -1, 0, 0},
     };
-    const tryst_timeline_rank rank = {spans, 3};
-    const tryst_timeline_params params = {
-        .struct_size = sizeof params, .ranks = &rank, .ranks_count = 1};
+    const struct bench_timeline_rank rank = {spans, 3};
+    const struct bench_timeline params = {
+        .title = "title", .subtitle = "subtitle", .ranks = &rank, .ranks_count = 1};
     const char *content = draw(&params);
     assert_non_null(
         strstr(content, "<title>recompute, stage 2, micro-batch 7: 2.000 ms"));
@@ -88,7 +83,7 @@ static void test_draws_recomputation(void **state)
     assert_non_null(strstr(content, "class='legend'>predict<"));
     assert_non_null(strstr(content, "computes 88 %, idle 12 %"));
     spans[1].kind = TRYST_SPAN_PREDICT + 1;
-    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
+    assert_null(draw(&params));
 }
 
 /* Return the x of the last element before `words`, for example in "x='84.00'". */
@@ -117,12 +112,9 @@ static void test_one_window(void **state)
         {15500000, 18000000, TRYST_SPAN_BACKWARD, 1, 0, -1, 0, 0},
         {18000000, 20500000, TRYST_SPAN_SEND, 0, 7, 1, 0, 0},
     };
-    const tryst_timeline_rank ranks[] = {{first, 2}, {second, 4}};
-    const tryst_timeline_params params = {.struct_size = sizeof params,
-                                          .title = "title",
-                                          .subtitle = "subtitle",
-                                          .ranks = ranks,
-                                          .ranks_count = 2};
+    const struct bench_timeline_rank ranks[] = {{first, 2}, {second, 4}};
+    const struct bench_timeline params = {
+        .title = "title", .subtitle = "subtitle", .ranks = ranks, .ranks_count = 2};
     const char *content = draw(&params);
     assert_non_null(strstr(content, "subtitle; this step: 40.0 % idle"));
     assert_non_null(strstr(content, "computes 80 %, idle 20 %"));
@@ -150,11 +142,9 @@ static void test_steps_overlap(void **state)
         {20000000, 25000000, TRYST_SPAN_BACKWARD, 1, 0, -1, 0, 0},
         {25000000, 35000000, TRYST_SPAN_FORWARD, 1, 1, -1, 0, 1},
     };
-    const tryst_timeline_rank ranks[] = {{first, 5}, {second, 3}};
-    const tryst_timeline_params params = {.struct_size = sizeof params,
-                                          .subtitle = "subtitle",
-                                          .ranks = ranks,
-                                          .ranks_count = 2};
+    const struct bench_timeline_rank ranks[] = {{first, 5}, {second, 3}};
+    const struct bench_timeline params = {
+        .title = "title", .subtitle = "subtitle", .ranks = ranks, .ranks_count = 2};
     const char *content = draw(&params);
     assert_non_null(strstr(content, "subtitle; this step: 12.5 % idle"));
     assert_non_null(strstr(content, "computes 100 %, idle 0 %"));
@@ -176,9 +166,9 @@ static void test_chunks(void **state)
     static const tryst_span second[] = {
         {3000000, 4000000, TRYST_SPAN_FORWARD, 3, 0, -1, 0, 0},
     };
-    const tryst_timeline_rank ranks[] = {{first, 2}, {second, 1}};
-    const tryst_timeline_params params = {
-        .struct_size = sizeof params, .ranks = ranks, .ranks_count = 2};
+    const struct bench_timeline_rank ranks[] = {{first, 2}, {second, 1}};
+    const struct bench_timeline params = {
+        .title = "title", .subtitle = "subtitle", .ranks = ranks, .ranks_count = 2};
     const char *content = draw(&params);
     assert_non_null(strstr(content, "fill='#254c79' stroke='#fff' stroke-width='.6'>"
                                     "<title>forward, stage 2"));
@@ -193,21 +183,10 @@ static void test_chunks(void **state)
 static void test_refuses(void **state)
 {
     static const tryst_span bad[] = {{5, 4, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
-    const tryst_timeline_rank empty = {NULL, 0};
-    const tryst_timeline_rank backwards = {bad, 1};
-    tryst_timeline_params params = {
-        .struct_size = sizeof params, .ranks = &empty, .ranks_count = 1};
-    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
-    params.ranks = &backwards;
-    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
-    params.ranks_count = 0;
-    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
-    static const tryst_span good[] = {{4, 5, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
-    const tryst_timeline_rank one = {good, 1};
-    params = (tryst_timeline_params){
-        .struct_size = sizeof(tryst_timeline_params), .ranks = &one, .ranks_count = 1};
-    assert_int_equal(tryst_timeline_write_svg(&params, "/nonexistent/x.svg"), TRYST_E_IO);
-    assert_non_null(strstr(tryst_last_error(), "/nonexistent/x.svg"));
+    const struct bench_timeline_rank empty = {NULL, 0}, backwards = {bad, 1};
+    assert_null(draw(&(struct bench_timeline){.ranks = &empty, .ranks_count = 1}));
+    assert_null(draw(&(struct bench_timeline){.ranks = &backwards, .ranks_count = 1}));
+    assert_null(draw(&(struct bench_timeline){.ranks = &backwards, .ranks_count = 0}));
 }
 
 int main(void)
@@ -217,14 +196,5 @@ int main(void)
         cmocka_unit_test(test_one_window), cmocka_unit_test(test_steps_overlap),
         cmocka_unit_test(test_chunks),     cmocka_unit_test(test_refuses),
     };
-    const char *folder = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/tryst-timeline-XXXXXX", folder ? folder : "/tmp");
-    int fd = mkstemp(path);
-    if (fd < 0) {
-        return 1;
-    }
-    close(fd);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
