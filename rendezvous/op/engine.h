@@ -168,7 +168,6 @@ struct rendezvous {
     uint32_t aborts_count;
 
     uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) belong to no live run */
-    int64_t clock_skew_ns;  /**< for tests: added to this rank's clock */
     uint64_t clock_id;
     int32_t root_rank;        /**< the peer that root_ns was computed from; -1: none */
     _Atomic(int64_t) root_ns; /**< rank 0's clock minus this rank's */

@@ -70,11 +70,12 @@ BEGIN {
     may["tests/core"] = "tests core"
     may["tests/perf"] = "tests core"
     may["tests/topology"] = "tests core " topology
-    may["tests/transports"] = "tests tests/transports/memory core " topology " " transports
+    may["tests/transports"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports
+    may["tests/transports/fault"] = "tests core transports/memory transports"
     may["tests/transports/link"] = "tests core topology/net transports/link"
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
-    may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
+    may["tests/rendezvous"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports " " rendezvous
     may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile commsched/coll commsched/progress commsched/context"
     may["tests/api/hostile"] = "tests core " topology " " transports " " rendezvous
     may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/coll commsched/context"
