@@ -120,7 +120,7 @@ try tools/ core/log/log.h no
 try tools/ transports/transport.h no
 try tools/launch/ tools/standard_files.h yes
 try tools/bench/ tools/launch/launcher.h yes
-try tools/bench/ tools/launch/launcher_spawn.h no
+try tools/bench/ tools/launch/launcher_output.h no
 try tools/topo/ tools/live/live.h no
 try tools/info/ tools/live/live.h yes
 try tools/info/ tools/launch/launcher.h no

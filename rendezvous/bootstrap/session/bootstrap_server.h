@@ -92,7 +92,7 @@ struct member {
 struct gather {
     uint64_t sequence;
     int given_count;
-    int first_rank; /**< the rank whose part came first; -1: none has begun */
+    int first_rank; /**< the rank of the first part; -1: none has begun */
     uint32_t type;  /**< GATHER or BROADCAST, and the size of a part: the first one's */
     size_t bytes;
     size_t total; /**< size of the result */
