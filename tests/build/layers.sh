@@ -109,7 +109,7 @@ try pipeline/engine/ core/log/log.h no
 try pipeline/engine/ pipeline/program/program.h yes
 try pipeline/engine/ pipeline/host/host.h no
 try pipeline/program/ pipeline/engine/engine.h no
-try pipeline/schedules/ pipeline/base/text.h yes
+try pipeline/schedules/ pipeline/base/sentence.h yes
 try pipeline/schedules/ pipeline/program/program.h no
 try pipeline/host/ pipeline/device/device_kernels.h yes
 try pipeline/device/ pipeline/host/host.h no
