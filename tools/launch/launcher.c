@@ -33,13 +33,11 @@
 #define SECOND 1000000000ull
 /* From SIGTERM to SIGKILL: enough to write a last line, short for a waiting user. */
 #define TERM_NS (2 * SECOND)
-/* From SIGKILL to giving up: a process that the kernel cannot end (it waits for a dead
- * disk, say) is left. */
+/* From SIGKILL to giving up: a process may wait for a dead disk in the kernel. */
 #define KILL_NS (5 * SECOND)
-/* Output of processes that ranks left behind is read for this time, then they are
- * killed. */
+/* For how long processes that ranks left behind may still write. */
 #define LEFTOVER_NS (SECOND / 2)
-/* After a failure, the longest time that output waits for a reader that does not read. */
+/* After a failure, how long output waits for a reader that does not read. */
 #define DRAIN_NS (5 * SECOND)
 
 struct rank {
@@ -64,9 +62,9 @@ struct launcher {
     enum phase phase;
     uint64_t phase_end_ns; /* UINT64_MAX: none */
     int failed_rank;       /* the first rank that failed; -1: none */
-    struct output *output; /* NULL: ranks and messages write to our own files */
-    pid_t output_pid;      /* 0: no process writes the output, or it has ended */
-    int output_error;      /* errno of its failed write; 0: none failed */
+    int *outputs;     /* output_start; NULL: ranks and messages write to our own files */
+    pid_t output_pid; /* 0: no process writes the output, or it has ended */
+    int output_error; /* errno of its failed write; 0: none failed */
     int listen_fd;
     char address[32], token[40];
     /* The caller's settings, restored in the ranks. */
@@ -92,10 +90,8 @@ __attribute__((format(printf, 2, 3))) static bool message(const struct launcher 
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     snprintf(line, sizeof line, "%.64s: %s\n", launcher->params->name, text);
-    if (launcher->output)
-        output_message(launcher->output, line);
-    else
-        fputs(line, stderr);
+    dprintf(launcher->outputs ? launcher->outputs[2 * launcher->params->ranks] : 2, "%s",
+            line);
     return false;
 }
 
@@ -131,11 +127,6 @@ static void running_signal(const struct launcher *launcher, int number)
     }
 }
 
-static double grace_s(const struct launcher *launcher)
-{
-    return (double)launcher->params->grace_ns / 1e9;
-}
-
 /* Report the ranks that still run: "<before> ranks 0, 2 and 3 more<after>". */
 static void running_report(const struct launcher *launcher, const char *before,
                            const char *after)
@@ -155,8 +146,8 @@ static void running_report(const struct launcher *launcher, const char *before,
 static void term_begin(struct launcher *launcher)
 {
     char before[64];
-    snprintf(before, sizeof before,
-             "still running after %.4g s of grace:", grace_s(launcher));
+    snprintf(before, sizeof before, "still running after %.4g s of grace:",
+             (double)launcher->params->grace_ns / 1e9);
     running_report(launcher, before, "; sending SIGTERM");
     running_signal(launcher, SIGTERM);
     running_signal(launcher, SIGCONT); /* else a stopped process keeps SIGTERM */
@@ -175,9 +166,8 @@ static void output_phase_begin(struct launcher *launcher)
 {
     if (running_count(launcher))
         running_report(launcher, "SIGKILL has not ended", "; leaving");
-    if (launcher->output)
-        output_end(launcher->output);
-    launcher->output = NULL;
+    if (launcher->outputs)
+        close(launcher->outputs[2 * launcher->params->ranks]);
     phase_set(launcher, PHASE_OUTPUT, LEFTOVER_NS);
 }
 
@@ -225,7 +215,7 @@ static void failure_report(const struct launcher *launcher, int index, bool firs
                  rank->how.si_code == CLD_DUMPED ? ", core dumped" : "");
     if (first && left)
         snprintf(rest, sizeof rest, "; the %d other%s may take %.4g s to end", left,
-                 left == 1 ? "" : "s", grace_s(launcher));
+                 left == 1 ? "" : "s", (double)launcher->params->grace_ns / 1e9);
     message(launcher, "%srank %d (pid %d) %s%s", first ? "" : "then ", index,
             (int)rank->pid, how, rest);
 }
@@ -338,17 +328,15 @@ static void child_environment(const struct launcher *launcher, int rank)
 }
 
 /* Redirect the standard files. The listening socket is rank 0's. */
-static void child_files(const struct launcher *launcher, int rank, const int outputs[2])
+static void child_files(const struct launcher *launcher, int rank)
 {
     if (rank != 0 || isatty(STDIN_FILENO)) {
         int fd = open("/dev/null", O_RDONLY);
         dup2(fd, STDIN_FILENO);
         close(fd);
     }
-    for (int i = 0; i < 2 && launcher->output; i++) {
-        dup2(outputs[i], i + 1);
-        close(outputs[i]);
-    }
+    for (int i = 0; i < 2 && launcher->outputs; i++)
+        dup2(launcher->outputs[2 * rank + i], i + 1);
     setrlimit(RLIMIT_NOFILE, &launcher->files);
     if (rank == 0)
         fcntl(launcher->listen_fd, F_SETFD, 0);
@@ -356,15 +344,14 @@ static void child_files(const struct launcher *launcher, int rank, const int out
         close(launcher->listen_fd);
 }
 
-static void child_run(const struct launcher *launcher, int rank, const int outputs[2],
-                      pid_t launcher_pid)
+static void child_run(const struct launcher *launcher, int rank, pid_t launcher_pid)
 {
     const struct launcher_params *params = launcher->params;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher_pid)
         _exit(LAUNCHER_FAILED); /* the launcher is dead already */
-    child_files(launcher, rank, outputs);
+    child_files(launcher, rank);
     child_environment(launcher, rank);
     sigaction(SIGPIPE, &launcher->pipe_action, NULL);
     sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
@@ -381,19 +368,13 @@ static void child_run(const struct launcher *launcher, int rank, const int outpu
 /* Start one rank. False after a message. */
 static bool spawn_rank(struct launcher *launcher, int rank)
 {
-    int outputs[2] = {-1, -1};
-    pid_t self = getpid(), pid = -1;
+    pid_t self = getpid();
     fflush(NULL);
-    if (!launcher->output || output_rank_open(launcher->output, rank, outputs))
-        pid = fork();
+    pid_t pid = fork();
     if (pid == 0)
-        child_run(launcher, rank, outputs, self);
-    int error = errno;
-    for (int i = 0; i < 2; i++)
-        if (outputs[i] >= 0)
-            close(outputs[i]);
+        child_run(launcher, rank, self);
     if (pid < 0)
-        return message(launcher, "cannot start rank %d: %s", rank, strerror(error));
+        return message(launcher, "cannot start rank %d: %s", rank, strerror(errno));
     setpgid(pid, pid);
     launcher->ranks[rank].pid = pid;
     return true;
@@ -414,8 +395,7 @@ static void launcher_turn(struct launcher *launcher, const sigset_t *wanted)
     phase_step(launcher);
 }
 
-/* Start all ranks, and the process that writes their output. If one cannot be started,
- * kill the others at once. */
+/* Start all ranks; if one cannot be started, kill the others at once. */
 static bool ranks_start(struct launcher *launcher)
 {
     bool started = job_prepare(launcher);
@@ -423,10 +403,8 @@ static bool ranks_start(struct launcher *launcher)
         started = spawn_rank(launcher, i);
     if (launcher->listen_fd >= 0)
         close(launcher->listen_fd);
-    if (launcher->output && (launcher->output_pid = output_start(launcher->output)) < 0) {
-        perror(launcher->params->name);
-        launcher->output_pid = started = 0;
-    }
+    for (int i = 0; i < 2 * launcher->params->ranks && launcher->outputs; i++)
+        close(launcher->outputs[i]);
     if (started)
         return true;
     running_signal(launcher, SIGKILL);
@@ -442,7 +420,7 @@ static void ranks_end(struct launcher *launcher)
     for (int i = 0; i < launcher->params->ranks; i++)
         if (launcher->ranks[i].ended)
             waitpid(launcher->ranks[i].pid, NULL, 0);
-    if (launcher->output_pid > 0) {
+    if (launcher->output_pid) {
         kill(launcher->output_pid, SIGKILL);
         waitpid(launcher->output_pid, NULL, 0);
     }
@@ -471,7 +449,8 @@ int launcher_run(const struct launcher_params *params)
     struct launcher launcher = {
         .params = params,
         .ranks = calloc((size_t)params->ranks, sizeof *launcher.ranks),
-        .output = params->no_prefix ? NULL : output_open(params->ranks),
+        .outputs =
+            params->no_prefix ? NULL : calloc(2 * (size_t)params->ranks + 1, sizeof(int)),
         .phase_end_ns = UINT64_MAX,
         .failed_rank = -1,
         .listen_fd = -1};
@@ -486,7 +465,9 @@ int launcher_run(const struct launcher_params *params)
         sigaddset(&wanted, received[i]);
     sigprocmask(SIG_BLOCK, &wanted, &launcher.mask);
     sigaction(SIGPIPE, &ignore, &launcher.pipe_action);
-    if (launcher.ranks && (launcher.output || params->no_prefix))
+    if (launcher.outputs)
+        launcher.output_pid = output_start(params->ranks, launcher.outputs);
+    if (launcher.ranks && (launcher.output_pid > 0 || params->no_prefix))
         status = launcher_go(&launcher, &wanted);
     else
         fprintf(stderr, "%s: cannot start: %s\n", params->name, strerror(errno));
@@ -494,6 +475,7 @@ int launcher_run(const struct launcher_params *params)
     sigprocmask(SIG_SETMASK, &launcher.mask, NULL);
     setrlimit(RLIMIT_NOFILE, &launcher.files);
     free(launcher.ranks);
+    free(launcher.outputs);
     return status;
 }
 

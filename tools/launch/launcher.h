@@ -2,7 +2,7 @@
 /** @file launcher.h
  *  Starts N processes on this machine as ranks, watches them, and ends them all.
  *
- *  Idea: the launcher waits for signals, which report deaths too; a process of its own
+ *  Idea: the launcher waits for signals, which report deaths too; another process
  *  writes the ranks' output. The launcher itself draws the job's token and creates the
  *  bootstrap's listening socket, so local ranks need no free port, no file and no secret
  *  on a command line.
@@ -45,8 +45,7 @@ enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 
  *  after a message if the ranks could not be started or their output not be written. */
 int launcher_run(const struct launcher_params *params);
 
-/** Run a tool's own `-n`: `ranks` processes that call main_fn(arg, rank) and write to the
- *  tool's standard output and error directly. Returns as launcher_run. */
+/** Run a tool's own `-n`: launcher_run with a main_fn and without prefixes. */
 int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, int rank),
                        void *arg, uint64_t grace_ns);
 

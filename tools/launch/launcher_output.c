@@ -4,14 +4,15 @@
  * One idea: text of two ranks never shares a line. A whole line is written at once. The
  * beginning of a line (a prompt, a progress bar) is written after SHOW_MS or at its
  * carriage return, and that stream is then the sink's open one: the same stream continues
- * the line, other text first ends the line with a newline. A process of its own does
- * this, so a reader that does not read blocks it and the ranks, but not the launcher.
+ * the line, other text first ends the line with a newline. A separate process does this,
+ * so a reader that does not read blocks the ranks, but not the launcher.
  * Invariant: each line on the screen begins with one prefix; so the prefix is repeated
  * after a carriage return, after which a terminal overwrites the first one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +49,7 @@ struct stream {
 
 struct output {
     struct sink sinks[2];
-    int count;      /* of streams: two for each rank, and the messages */
-    int message_fd; /* the launcher's end */
+    int count; /* of streams: two for each rank, and the messages */
     struct stream streams[];
 };
 
@@ -127,17 +127,13 @@ static bool stream_read(struct stream *stream)
         stream_close(stream);
     if (got <= 0)
         return false;
-    if (stream->bytes == 0)
-        stream->since_ns = now_ns();
-    stream->bytes += (size_t)got;
-    size_t whole = stream->bytes;
+    size_t whole = stream->bytes + (size_t)got;
     while (whole > 0 && !breaks_line(stream->line[whole - 1]))
         whole--;
-    if (whole)
+    if (whole || stream->bytes == 0)
         stream->since_ns = now_ns();
-    stream_write(stream, whole);
-    if (stream->bytes == sizeof stream->line)
-        stream_write(stream, stream->bytes);
+    stream->bytes += (size_t)got;
+    stream_write(stream, stream->bytes == LINE_BYTES ? LINE_BYTES : whole);
     return true;
 }
 
@@ -187,29 +183,11 @@ static void streams_handle(struct output *output, const struct pollfd *polls)
 static void output_run(struct output *output)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(output->message_fd);
     setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
     struct pollfd *polls = calloc((size_t)output->count, sizeof *polls);
     while (polls && streams_wait(output, polls))
         streams_handle(output, polls);
     _exit(polls ? output->sinks[0].error : ENOMEM);
-}
-
-/* ---- for the launcher -------------------------------------------------------------- */
-
-static bool stream_open(struct stream *stream, int rank, struct sink *sink,
-                        int *write_fd_p)
-{
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0)
-        return false;
-    fcntl(fds[0], F_SETFL, O_NONBLOCK);
-    stream->fd = fds[0];
-    stream->rank = rank;
-    stream->sink = sink;
-    stream->last = '\n';
-    *write_fd_p = fds[1];
-    return true;
 }
 
 /* Return the sink of standard error: that of standard output if both are one terminal,
@@ -222,54 +200,43 @@ static struct sink *errors(struct output *output)
     return &output->sinks[!one];
 }
 
-struct output *output_open(int ranks)
+static bool stream_open(struct stream *stream, int rank, struct sink *sink,
+                        int *write_fd_p)
 {
-    int count = 2 * ranks + 1;
+    int fds[2];
+    *stream = (struct stream){.fd = -1, .rank = rank, .sink = sink, .last = '\n'};
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return false;
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    stream->fd = fds[0];
+    *write_fd_p = fds[1];
+    return true;
+}
+
+pid_t output_start(int ranks, int *fds)
+{
+    int count = 2 * ranks + 1, opened = 0;
     struct output *output =
         calloc(1, sizeof *output + (size_t)count * sizeof output->streams[0]);
+    pid_t pid = -1;
     if (!output)
-        return NULL;
-    output->sinks[0].file = stdout;
-    output->sinks[1].file = stderr;
-    output->count = count;
-    for (int i = 0; i < count; i++)
-        output->streams[i].fd = -1;
-    if (!stream_open(&output->streams[count - 1], -1, errors(output),
-                     &output->message_fd)) {
-        free(output);
-        return NULL;
-    }
-    fcntl(output->message_fd, F_SETFL, O_NONBLOCK);
-    return output;
-}
-
-bool output_rank_open(struct output *output, int rank, int fds_p[2])
-{
-    struct stream *streams = &output->streams[2 * rank];
-    return stream_open(&streams[0], rank, &output->sinks[0], &fds_p[0]) &&
-           stream_open(&streams[1], rank, errors(output), &fds_p[1]);
-}
-
-pid_t output_start(struct output *output)
-{
+        return -1;
+    *output = (struct output){{{.file = stdout}, {.file = stderr}}, count};
+    for (; opened < count; opened++)
+        if (!stream_open(&output->streams[opened], opened == 2 * ranks ? -1 : opened / 2,
+                         opened % 2 || opened == 2 * ranks ? errors(output)
+                                                           : &output->sinks[0],
+                         &fds[opened]))
+            break;
     fflush(NULL);
-    pid_t pid = fork();
+    if (opened == count)
+        pid = fork();
+    for (int i = 0; i < opened; i++)
+        close(pid == 0 ? fds[i] : output->streams[i].fd);
     if (pid == 0)
         output_run(output);
-    for (int i = 0; i < output->count; i++)
-        if (output->streams[i].fd >= 0)
-            close(output->streams[i].fd);
-    return pid;
-}
-
-void output_message(struct output *output, const char *line)
-{
-    ssize_t wrote = write(output->message_fd, line, strlen(line));
-    (void)wrote; /* the process has died, or waits for its reader: the line is lost */
-}
-
-void output_end(struct output *output)
-{
-    close(output->message_fd);
+    if (pid > 0)
+        fcntl(fds[2 * ranks], F_SETFL, O_NONBLOCK);
     free(output);
+    return pid;
 }
