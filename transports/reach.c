@@ -135,8 +135,8 @@ struct pair {
     int bits;                  /* of the subnet's prefix */
 };
 
-/* Order the faster first, then IPv4, whose headers are 20 bytes shorter (1.4 % of a frame
- * of 1,514 bytes), then the longer prefix. */
+/* Compare speed, family and prefix, in this order: a frame of 1,514 bytes has 1.4 % more
+ * payload over IPv4 than over IPv6. */
 static int pair_compare(const struct pair *a, const struct pair *b)
 {
     if (a->speed_mbit_per_s != b->speed_mbit_per_s)
