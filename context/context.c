@@ -36,7 +36,6 @@
 #include "rendezvous/progress/thread.h"
 #include "rendezvous/rendezvous.h"
 #include "transports/device.h"
-#include "transports/fault_script.h"
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
 
@@ -99,12 +98,7 @@ static tryst_status ctx_config_open(tryst_ctx *ctx, const tryst_open_params *par
  * at once. */
 static tryst_status settings_check(const tryst_ctx *ctx, struct err *err)
 {
-    struct fault_script script;
     struct port_range ports;
-    char why[TRANSPORT_TEXT_MAX];
-    if (fault_script_parse(config_str(ctx->config, CONFIG_FAULT), &script, why) !=
-        TRYST_OK)
-        return err_set(err, TRYST_E_CONFIG, "TRYST_FAULT: %s", why);
     return port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &ports);
 }
 

@@ -35,7 +35,6 @@
 #include "rendezvous/progress/submission.h"
 #include "rendezvous/progress/thread.h"
 #include "rendezvous/rendezvous.h"
-#include "transports/fault_script.h"
 
 /* How long peers get to answer (QUIET_NS), and in all until they have read the last
  * frames (LEAVE_NS): a close beside a stopped peer ends within 2 s, and the other peers
@@ -180,18 +179,6 @@ static void local_place_set(const struct bootstrap_env *env, struct roster *rost
     roster->local_size = size;
 }
 
-/* Return by how much TRYST_FAULT sets this rank's clock ahead. */
-static int64_t clock_skew_ns(const tryst_ctx *ctx, int rank)
-{
-    struct fault_script script;
-    char why[TRANSPORT_TEXT_MAX];
-    const char *fault = config_str(ctx->config, CONFIG_FAULT);
-    if (!*fault || fault_script_parse(fault, &script, why) != TRYST_OK ||
-        (script.one_rank && script.rank != (uint64_t)rank))
-        return 0;
-    return (int64_t)(script.clock_us * NS_PER_US);
-}
-
 static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
                                struct tryst_group *group, struct err *err)
 {
@@ -204,7 +191,6 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     if (status != TRYST_OK)
         goto free_env;
     atomic_store_explicit(&ctx->log.rank, env->params.rank, memory_order_relaxed);
-    rendezvous_clock_skew(ctx->rdv, clock_skew_ns(ctx, env->params.rank));
     rendezvous_live_open(ctx->rdv, env->params.rank, env->params.size);
     status = group_gather(ctx, params, &env->params, group, err);
     if (status != TRYST_OK)

@@ -36,7 +36,6 @@
  * the last per cent would take most of the time. */
 #define RANKS_EXACT   64
 #define GAP_LARGE     0.01
-#define PIECE_BYTES   (64u << 10)
 #define HEAD_TEXT_MAX 320
 /* The most bytes that a rank allocates for the plan of a head. */
 #define PLAN_BYTES_MAX (1u << 30)
@@ -370,52 +369,6 @@ static tryst_status head_spread(struct opening *opening, tryst_status planned,
     return status;
 }
 
-/* Put or get one piece by key; a caller's all-gather has no keys. */
-static tryst_status piece_by_key(struct opening *opening, size_t at, size_t bytes)
-{
-    char key[BOOTSTRAP_KEY_MAX + 1];
-    size_t got;
-    snprintf(key, sizeof key, "plan/%zu", at);
-    if (opening->params->rank == 0)
-        return bootstrap_put(opening->bootstrap, key, opening->bytes + at, bytes,
-                             opening->err);
-    return bootstrap_get(opening->bootstrap, key, opening->bytes + at, bytes, &got,
-                         opening->err);
-}
-
-static tryst_status pieces_by_key(struct opening *opening)
-{
-    tryst_status status = TRYST_OK;
-    for (size_t at = 0; at < opening->count && status == TRYST_OK;
-         at += BOOTSTRAP_VALUE_MAX) {
-        size_t left = opening->count - at;
-        status = piece_by_key(opening, at,
-                              left < BOOTSTRAP_VALUE_MAX ? left : BOOTSTRAP_VALUE_MAX);
-    }
-    return status;
-}
-
-/* Send the pieces by rounds of the all-gather, in which only rank 0's part counts. */
-static tryst_status pieces_by_gather(struct opening *opening)
-{
-    size_t size = (size_t)opening->params->size;
-    size_t piece = BOOTSTRAP_GATHER_MAX / size;
-    piece = piece < PIECE_BYTES ? piece : PIECE_BYTES;
-    uint8_t *all = mem_alloc(size * piece), *mine = mem_zalloc(piece);
-    tryst_status status = all && mine ? TRYST_OK : no_memory(opening);
-    for (size_t at = 0; at < opening->count && status == TRYST_OK; at += piece) {
-        size_t left = opening->count - at, bytes = left < piece ? left : piece;
-        if (opening->params->rank == 0)
-            memcpy(mine, opening->bytes + at, bytes);
-        status = bootstrap_allgather(opening->bootstrap, mine, piece, all, opening->err);
-        if (status == TRYST_OK)
-            memcpy(opening->bytes + at, all, bytes);
-    }
-    mem_free(mine);
-    mem_free(all);
-    return status;
-}
-
 /* Compare the digests of the plans that the ranks have decoded; `mine` is this rank's
  * own failure. */
 static tryst_status agree(struct opening *opening, tryst_status mine)
@@ -456,12 +409,12 @@ static tryst_status plan_spread(struct opening *opening)
     if (!first) {
         mem_free(opening->bytes); /* the plan for equal links */
         opening->count = head.bytes;
-        opening->bytes = mem_alloc(opening->count);
+        opening->bytes = mem_zalloc(opening->count);
         if (!opening->bytes)
             return no_memory(opening);
     }
-    status =
-        opening->params->allgather ? pieces_by_gather(opening) : pieces_by_key(opening);
+    status = bootstrap_broadcast(opening->bootstrap, opening->bytes, opening->count,
+                                 opening->err);
     if (status)
         return status;
     compiled_plan_close(opening->compiled);

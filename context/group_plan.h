@@ -17,8 +17,8 @@
  *     head {status, bytes, digest, text}, from rank 0 after planning
  *        │
  *        ▼
- *     pieces of the bytes, from rank 0: by put and get, or by more rounds
- *        │ over a caller's all-gather
+ *     the bytes, broadcast from rank 0
+ *        │
  *        ▼
  *     agree {status, digest} ──▶ done
  *

@@ -36,8 +36,6 @@
 #include "rendezvous/progress/progress.h"
 #include "rendezvous/progress/submission.h"
 #include "rendezvous/rendezvous.h"
-#include "transports/fault.h"
-#include "transports/fault_script.h"
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
 
@@ -167,27 +165,17 @@ struct rails_start {
     } out;
 };
 
-/* Open a rail of `ops`, with the faults of TRYST_FAULT if it is set (settings_check has
- * parsed it before). */
-static tryst_status rail_make(const struct rails_start *start,
-                              const struct transport_ops *ops,
+/* Open a rail of `ops`, if the process has room for one more. */
+static tryst_status rail_make(const struct transport_ops *ops,
                               const struct rail_params *params, struct rail **rail_p)
 {
-    struct fault_script script;
-    char why[TRANSPORT_TEXT_MAX];
-    const char *fault = config_str(start->opener.config, CONFIG_FAULT);
     if (params->index >= MEMORY_RAILS_MAX) {
         snprintf(params->text, TRANSPORT_TEXT_MAX,
                  "this process has %d rails; name fewer interfaces in TRYST_NET",
                  MEMORY_RAILS_MAX);
         return TRYST_E_UNSUPPORTED;
     }
-    if (*fault && fault_script_parse(fault, &script, why) == TRYST_OK)
-        return fault_rail_open(ops, &script, params, rail_p);
-    tryst_status status = ops->rail_open(params, rail_p);
-    if (status == TRYST_OK)
-        (*rail_p)->ops = ops;
-    return status;
+    return transport_rail_open(ops, params, rail_p);
 }
 
 static size_t interfaces_count(void)
@@ -220,7 +208,7 @@ static void start_run(struct opener *opener)
     start->out.status = !ops ? TRYST_E_UNSUPPORTED
                         : opener_stops(opener)
                             ? TRYST_E_CONTEXT
-                            : rail_make(start, ops, &params, &start->out.rail);
+                            : rail_make(ops, &params, &start->out.rail);
     if (start->out.status != TRYST_OK)
         start->out.rail = NULL;
     if (!ops)

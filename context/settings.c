@@ -207,8 +207,7 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     struct origin origin = ctx_origin(ctx);
     struct trace_shift shift;
     struct sigpipe_guard guard;
-    shift.known =
-        rendezvous_clock(ctx->rdv, &shift.by_ns, &shift.offset_ns, &shift.error_ns);
+    shift.known = rendezvous_clock(ctx->rdv, &shift.offset_ns, &shift.error_ns);
     sigpipe_guard_begin(&guard);
     tryst_status status = trace_write_json(ctx->trace, out, &origin, &shift);
     if (fclose(out) != 0 && status == TRYST_OK)

@@ -319,26 +319,15 @@ static inline tryst_status transport_frame_send(const struct transport_ops *ops,
     return TRYST_OK;
 }
 
-/** Open a rail and attach it, in the thread that progresses, where a slow start does no
- *  harm. Statuses of rail_open and rail_attach. */
-static inline tryst_status transport_rail_open(const struct transport_ops *ops,
-                                               const struct rail_params *params,
-                                               struct rail **rail_p)
-{
-    struct rail *rail;
-    tryst_status status = ops->rail_open(params, &rail);
-    if (status == TRYST_OK && ops->rail_attach)
-        status = ops->rail_attach(rail);
-    else if (status != TRYST_OK)
-        return status;
-    if (status != TRYST_OK)
-        ops->rail_close(rail);
-    else
-        *rail_p = rail;
-    return status;
-}
+/* registry.c */
 
-/** The built-in transports, in order of preference, ended by NULL (registry.c). */
+/** The built-in transports, in order of preference, ended by NULL. */
 extern const struct transport_ops *const transport_builtin[];
+
+/** Open a rail of `ops`, which becomes rail->ops. Contract and statuses of rail_open. The
+ *  only way to a rail: tests wrap it at link time to inject faults
+ *  (tests/transports/fault). */
+tryst_status transport_rail_open(const struct transport_ops *ops,
+                                 const struct rail_params *params, struct rail **rail_p);
 
 #endif

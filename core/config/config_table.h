@@ -90,9 +90,6 @@
       "copy through the ring; auto: the first that works between the two ranks")         \
     X(CUDA_DRIVER, "cuda_driver", STRING, "libcuda.so.1", "a library's name or path", 0, \
       "the CUDA driver, opened when the process first uses memory of a GPU")             \
-    X(FAULT, "fault", STRING, "", "seed=7,again=0.2,drop_every=50,kill=90", 0,           \
-      "for tests: faults that every transport injects (transports/fault/README.md "      \
-      "lists them)")                                                                     \
     /* limits of data in flight and of parked receives */                                \
     X(WINDOW_BYTES, "window_bytes", BYTES, "auto", "auto|4K..1T", 0,                     \
       "bytes in flight towards one peer; an urgent slice waits for at most this many. "  \

@@ -239,7 +239,7 @@ tryst_status trace_write_json(struct trace *trace, FILE *out, const struct origi
     head_write(out, origin);
     write_process(&writer);
     if (shift) {
-        writer.shift_ns = shift->by_ns;
+        writer.shift_ns = shift->offset_ns;
         write_shift(&writer, shift);
     }
     for (struct trace_ring *ring = trace_rings(trace); ring; ring = ring->next) {

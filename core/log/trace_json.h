@@ -13,8 +13,7 @@
 /** Relation of this rank's clock to the clock that the ranks agreed on. */
 struct trace_shift {
     bool known;
-    int64_t by_ns;     /**< offset added to every time */
-    int64_t offset_ns; /**< measured: the agreed clock minus this rank's */
+    int64_t offset_ns; /**< the agreed clock minus this rank's: added to every time */
     uint64_t error_ns; /**< largest error of `offset_ns` */
 };
 

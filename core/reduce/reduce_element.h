@@ -2,7 +2,7 @@
 /** @file reduce_element.h
  *  Elements as the kernels use them: floating point as bits, conversions without branches
  *  so that compilers vectorise them, and division of integers by one divisor.
- *  reduce_reference.c computes the same by other means, and tests compare the two.
+ *  tests/core/reduce_reference.c computes the same by other means, to compare the two.
  */
 #ifndef TRYST_CORE_REDUCE_REDUCE_ELEMENT_H
 #define TRYST_CORE_REDUCE_REDUCE_ELEMENT_H

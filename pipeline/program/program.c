@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "pipeline/base/refuse.h"
-#include "pipeline/base/text.h"
+#include "pipeline/base/sentence.h"
 
 const char *tryst_action_kind_name(tryst_action_kind kind)
 {
@@ -33,19 +33,19 @@ const char *tryst_action_format(const tryst_action *action, char *text_p, size_t
 {
     if (!action)
         return "";
-    struct text out = text_begin(text_p, capacity);
-    text_add(&out, "%d%s", action->stage, tryst_action_kind_name(action->kind));
+    struct sentence out = sentence_begin(text_p, capacity);
+    sentence_add(&out, "%d%s", action->stage, tryst_action_kind_name(action->kind));
     if (program_kind_has_microbatch(action->kind)) {
-        text_add(&out, "%d", action->microbatch);
+        sentence_add(&out, "%d", action->microbatch);
     }
     if (action->version != (action->kind == TRYST_ACTION_UPDATE ? 1 : 0)) {
-        text_add(&out, "v%d", action->version);
+        sentence_add(&out, "v%d", action->version);
     }
     if (action->slot != 0) {
-        text_add(&out, "s%d", action->slot);
+        sentence_add(&out, "s%d", action->slot);
     }
     if (action->kind == TRYST_ACTION_PREDICT) {
-        text_add(&out, "d%da%.17g", action->direction, action->ahead);
+        sentence_add(&out, "d%da%.17g", action->direction, action->ahead);
     }
     return text_p;
 }

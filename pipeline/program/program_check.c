@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "pipeline/base/refuse.h"
-#include "pipeline/base/text.h"
+#include "pipeline/base/sentence.h"
 #include "program.h"
 #include "program_check.h"
 #include "program_grid.h"
@@ -66,7 +66,7 @@ struct check {
     const tryst_program *program;
     tryst_check_params params;
     char *room; /* [TRYST_PIPELINE_TEXT_MAX], memory of `out` */
-    struct text out;
+    struct sentence out;
     struct program_places places;
     /* [items]: placing sets 1 if an action makes the item, the dry run once it is made */
     uint8_t *made;
@@ -85,7 +85,7 @@ static struct check_cell *cell_of(const struct check *state, const tryst_action 
 
 static tryst_status fail_at(struct check *state, int rank, size_t position)
 {
-    text_add(&state->out, "\n");
+    sentence_add(&state->out, "\n");
     program_grid_add(&state->out, state->program, (struct program_place){rank, position});
     return refuse(TRYST_E_PROGRAM, "%s", state->room);
 }
@@ -94,9 +94,9 @@ static tryst_status fail_at(struct check *state, int rank, size_t position)
 static void place_print(struct check *state, int rank, size_t position)
 {
     char name[64];
-    text_add(&state->out, "rank %d, position %zu: %s", rank, position,
-             tryst_action_format(&state->program->lists[rank].actions[position], name,
-                                 sizeof name));
+    sentence_add(&state->out, "rank %d, position %zu: %s", rank, position,
+                 tryst_action_format(&state->program->lists[rank].actions[position], name,
+                                     sizeof name));
 }
 
 /* ---- placing and counting ---------------------------------------------------------- */
@@ -111,10 +111,11 @@ static tryst_status place_action(struct check *state, int rank, size_t position)
                     : rank;
     if (owner != rank) {
         place_print(state, rank, position);
-        text_add(&state->out,
-                 ": micro-batch %d of stage %d is already on rank %d; all its actions at "
-                 "a stage must be on one rank",
-                 action->microbatch, action->stage, owner);
+        sentence_add(
+            &state->out,
+            ": micro-batch %d of stage %d is already on rank %d; all its actions at "
+            "a stage must be on one rank",
+            action->microbatch, action->stage, owner);
         return fail_at(state, rank, position);
     }
     stage->first_rank = stage->first_rank < 0 ? rank : stage->first_rank;
@@ -125,8 +126,9 @@ static tryst_status place_action(struct check *state, int rank, size_t position)
         uint8_t *made = &state->made[program_item_index(state->program, items[i])];
         if (*made) {
             place_print(state, rank, position);
-            text_add(&state->out, " appears twice, or beside the other form of the same "
-                                  "backward (B, or I and W)");
+            sentence_add(&state->out,
+                         " appears twice, or beside the other form of the same "
+                         "backward (B, or I and W)");
             return fail_at(state, rank, position);
         }
         *made = 1;
@@ -152,13 +154,13 @@ static tryst_status missing_item_print(struct check *state, struct program_item 
     static const char *const missing[] = {"forward (F)", "backward (B, or I and W)",
                                           "weight gradient (W)"};
     int rank = state->stages[item.stage].first_rank;
-    text_add(&state->out, "stage %d has no %s of micro-batch %d", item.stage,
-             missing[item.kind], item.microbatch);
+    sentence_add(&state->out, "stage %d has no %s of micro-batch %d", item.stage,
+                 missing[item.kind], item.microbatch);
     if (rank < 0) {
-        text_add(&state->out, ": no rank has an action of this stage");
+        sentence_add(&state->out, ": no rank has an action of this stage");
         return fail_at(state, -1, 0);
     }
-    text_add(&state->out, " on rank %d", rank);
+    sentence_add(&state->out, " on rank %d", rank);
     return fail_at(state, rank, state->program->lists[rank].count);
 }
 
@@ -248,13 +250,13 @@ static tryst_status deadlock_print(struct check *state)
         if (position == list->count) {
             continue;
         }
-        text_add(&state->out, first < 0 ? "no rank can continue: " : "; ");
+        sentence_add(&state->out, first < 0 ? "no rank can continue: " : "; ");
         place_print(state, rank, position);
         if (first_lacking(state, &list->actions[position], &item)) {
-            text_add(&state->out, " waits for %s of stage %d, micro-batch %d",
-                     what[item.kind], item.stage, item.microbatch);
+            sentence_add(&state->out, " waits for %s of stage %d, micro-batch %d",
+                         what[item.kind], item.stage, item.microbatch);
         } else {
-            text_add(&state->out, " waits for a REDUCE_GRAD of another replica");
+            sentence_add(&state->out, " waits for a REDUCE_GRAD of another replica");
         }
         first = first < 0 ? rank : first;
     }
@@ -284,7 +286,7 @@ static tryst_status fail_action(struct check *state, int rank, size_t position,
                                 const char *words, int number)
 {
     place_print(state, rank, position);
-    text_add(&state->out, words, number);
+    sentence_add(&state->out, words, number);
     return fail_at(state, rank, position);
 }
 
@@ -455,17 +457,17 @@ static tryst_status check_version(struct check *state, int rank, size_t position
     int32_t newest = state->stages[action->stage].updates;
     if (action->version > newest) {
         place_print(state, rank, position);
-        text_add(&state->out, " reads version %d, but the newest there is %d",
-                 action->version, newest);
+        sentence_add(&state->out, " reads version %d, but the newest there is %d",
+                     action->version, newest);
         return fail_at(state, rank, position);
     }
     int64_t kept = (int64_t)newest - action->version + 1;
     if (state->params.versions_max > 0 && kept > state->params.versions_max) {
         place_print(state, rank, position);
-        text_add(&state->out,
-                 " reads version %d, but of %d kept versions the oldest there is %d",
-                 action->version, state->params.versions_max,
-                 newest - state->params.versions_max + 1);
+        sentence_add(&state->out,
+                     " reads version %d, but of %d kept versions the oldest there is %d",
+                     action->version, state->params.versions_max,
+                     newest - state->params.versions_max + 1);
         return fail_at(state, rank, position);
     }
     *versions_p = kept > *versions_p ? (int32_t)kept : *versions_p;
@@ -488,8 +490,9 @@ static tryst_status check_held(struct check *state, int rank, size_t position,
     if (state->params.activations_max == 0 || held <= state->params.activations_max) {
         return TRYST_OK;
     }
-    text_add(&state->out, "rank %d, position %zu: %d saved activations, but room for %d",
-             rank, position, held, state->params.activations_max);
+    sentence_add(&state->out,
+                 "rank %d, position %zu: %d saved activations, but room for %d", rank,
+                 position, held, state->params.activations_max);
     return fail_at(state, rank, position);
 }
 
@@ -536,16 +539,16 @@ static tryst_status check_end(struct check *state, int rank, int stage)
 {
     struct check_stage *self = &state->stages[stage];
     if (self->pending > 0) {
-        text_add(&state->out, "stage %d: %d gradients are followed by no UPDATE", stage,
-                 self->pending);
+        sentence_add(&state->out, "stage %d: %d gradients are followed by no UPDATE",
+                     stage, self->pending);
         return fail_at(state, rank, state->program->lists[rank].count);
     }
     if (self->first_rank == rank) {
         self->versions = self->updates;
     }
     if (self->updates != self->versions) {
-        text_add(&state->out, "stage %d has %d UPDATEs on rank %d, but %d on rank %d",
-                 stage, self->updates, rank, self->versions, self->first_rank);
+        sentence_add(&state->out, "stage %d has %d UPDATEs on rank %d, but %d on rank %d",
+                     stage, self->updates, rank, self->versions, self->first_rank);
         return fail_at(state, rank, state->program->lists[rank].count);
     }
     return TRYST_OK;
@@ -611,8 +614,8 @@ static tryst_status check_open(struct check *state, const char *words)
             "cannot check the program: out of memory for %d stages by %d micro-batches",
             state->program->stages_count, state->program->microbatches_count);
     }
-    state->out = text_begin(state->room, TRYST_PIPELINE_TEXT_MAX);
-    text_add(&state->out, "cannot run the program: %s", words);
+    state->out = sentence_begin(state->room, TRYST_PIPELINE_TEXT_MAX);
+    sentence_add(&state->out, "cannot run the program: %s", words);
     for (size_t stage = 0; stage < stages; stage++) {
         state->stages[stage].first_rank = state->stages[stage].checked_rank = -1;
     }

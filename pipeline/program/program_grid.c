@@ -27,8 +27,8 @@ static void cell_format(const tryst_program *program, int rank, size_t row, bool
     if (row < list->count) {
         tryst_action_format(&list->actions[row], action, sizeof action);
     }
-    struct text out = text_begin(cell, CELL_MAX);
-    text_add(&out, marked ? "[%s]" : "%s", action);
+    struct sentence out = sentence_begin(cell, CELL_MAX);
+    sentence_add(&out, marked ? "[%s]" : "%s", action);
 }
 
 static int column_width(const tryst_program *program, int rank, size_t first, size_t last)
@@ -42,20 +42,20 @@ static int column_width(const tryst_program *program, int rank, size_t first, si
     return (int)width;
 }
 
-static void add_row(struct text *out, const tryst_program *program, size_t row,
+static void add_row(struct sentence *out, const tryst_program *program, size_t row,
                     const int *widths, struct program_place place)
 {
     bool row_marked = place.rank >= 0 && row == place.position;
-    text_add(out, "Step %3zu:", row);
+    sentence_add(out, "Step %3zu:", row);
     for (int rank = 0; rank < program->ranks_count; rank++) {
         char cell[CELL_MAX];
         cell_format(program, rank, row, row_marked && rank == place.rank, cell);
-        text_add(out, " %-*s", widths[rank], cell);
+        sentence_add(out, " %-*s", widths[rank], cell);
     }
-    text_add(out, row_marked ? " <-- ERROR HERE\n" : "\n");
+    sentence_add(out, row_marked ? " <-- ERROR HERE\n" : "\n");
 }
 
-void program_grid_add(struct text *out, const tryst_program *program,
+void program_grid_add(struct sentence *out, const tryst_program *program,
                       struct program_place place)
 {
     size_t rows = rows_count(program);
@@ -70,17 +70,17 @@ void program_grid_add(struct text *out, const tryst_program *program,
     }
     int widths[PROGRAM_GRID_RANKS_MAX];
     if (program->ranks_count > PROGRAM_GRID_RANKS_MAX) {
-        text_add(out, "(grid of %d ranks left out)\n", program->ranks_count);
+        sentence_add(out, "(grid of %d ranks left out)\n", program->ranks_count);
         return;
     }
-    text_add(out, "         ");
+    sentence_add(out, "         ");
     for (int rank = 0; rank < program->ranks_count; rank++) {
         widths[rank] = column_width(program, rank, first, last);
-        text_add(out, " Rank %-*d", widths[rank] - 5, rank);
+        sentence_add(out, " Rank %-*d", widths[rank] - 5, rank);
     }
-    text_add(out, first > 0 ? "\n     ...\n" : "\n");
+    sentence_add(out, first > 0 ? "\n     ...\n" : "\n");
     for (size_t row = first; row < last; row++) {
         add_row(out, program, row, widths, place);
     }
-    text_add(out, last < rows ? "     ...\n" : "");
+    sentence_add(out, last < rows ? "     ...\n" : "");
 }

@@ -3,7 +3,7 @@
 #ifndef TRYST_PIPELINE_PROGRAM_PROGRAM_GRID_H
 #define TRYST_PIPELINE_PROGRAM_PROGRAM_GRID_H
 
-#include "pipeline/base/text.h"
+#include "pipeline/base/sentence.h"
 #include "program.h"
 
 /** Limit of the columns: a wider grid is unreadable, and one line replaces it. */
@@ -16,7 +16,7 @@ struct program_place {
 };
 
 /** Append the grid to `out`, with `place` marked. */
-void program_grid_add(struct text *out, const tryst_program *program,
+void program_grid_add(struct sentence *out, const tryst_program *program,
                       struct program_place place);
 
 #endif

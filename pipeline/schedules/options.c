@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pipeline/base/refuse.h"
-#include "pipeline/base/text.h"
+#include "pipeline/base/sentence.h"
 
 struct option {
     const char *key;
@@ -59,10 +59,10 @@ static tryst_status refuse_option(const tryst_schedule *schedule, const char *ke
                                   size_t bytes)
 {
     char known[128];
-    struct text out = text_begin(known, sizeof known);
+    struct sentence out = sentence_begin(known, sizeof known);
     for (size_t i = 0; i < OPTIONS_COUNT; i++) {
         if (schedule->options & options[i].bit) {
-            text_add(&out, "%s%s", *known ? ", " : "", options[i].key);
+            sentence_add(&out, "%s%s", *known ? ", " : "", options[i].key);
         }
     }
     return refuse(TRYST_E_PROGRAM,
@@ -75,12 +75,12 @@ static tryst_status refuse_value(const tryst_schedule *schedule,
                                  size_t bytes)
 {
     char known[96] = "";
-    struct text out = text_begin(known, sizeof known);
+    struct sentence out = sentence_begin(known, sizeof known);
     for (int i = 0; i < 3 && option->words[i]; i++) {
-        text_add(&out, "%s%s", i ? " or " : "", option->words[i]);
+        sentence_add(&out, "%s%s", i ? " or " : "", option->words[i]);
     }
     if (!option->words[2]) {
-        text_add(&out, "%sa whole number of 1 or more", *known ? " or " : "");
+        sentence_add(&out, "%sa whole number of 1 or more", *known ? " or " : "");
     }
     return refuse(TRYST_E_PROGRAM,
                   "cannot generate a program: %s: %s=%.*s: the value must be %s",

@@ -13,7 +13,7 @@
 #include "options.h"
 #include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
-#include "pipeline/base/text.h"
+#include "pipeline/base/sentence.h"
 
 /* ---- known schedules --------------------------------------------------------------- */
 
@@ -108,9 +108,9 @@ tryst_status tryst_program_schedule_register(const tryst_schedule *schedule)
 static tryst_status refuse_unknown(const char *name)
 {
     char known[512];
-    struct text out = text_begin(known, sizeof known);
+    struct sentence out = sentence_begin(known, sizeof known);
     for (int i = 0; tryst_program_schedule_name(i); i++) {
-        text_add(&out, "%s%s", i ? ", " : "", tryst_program_schedule_name(i));
+        sentence_add(&out, "%s%s", i ? ", " : "", tryst_program_schedule_name(i));
     }
     return refuse(TRYST_E_PROGRAM,
                   "cannot generate a program: unknown schedule \"%.64s\"; known are %s",

@@ -176,7 +176,6 @@ struct rendezvous {
 
     /** Rank 0's clock, for times that ranks compare (peer/clock_offset.c). */
     struct {
-        int64_t skew_ns; /**< for tests: added to this rank's clock */
         uint64_t id;
         int32_t rank;               /**< the peer that `ns` was computed from; -1: none */
         _Atomic(int64_t) ns;        /**< rank 0's clock minus this rank's */

@@ -37,13 +37,12 @@ enum { PROMPT_ANSWERS = 16 };
  * range. */
 #define OFFSET_MAX (INT64_MAX / 4)
 
-static uint64_t clock_id(int64_t skew_ns)
+static uint64_t clock_id(void)
 {
     struct {
         char boot[40];
         uint64_t namespace;
-        int64_t skew_ns;
-    } clock = {.skew_ns = skew_ns};
+    } clock = {.namespace = 0};
     struct stat info;
     int fd = FD_MAKE(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     ssize_t got = fd >= 0 ? read(fd, clock.boot, 36) : -1;
@@ -54,12 +53,6 @@ static uint64_t clock_id(int64_t skew_ns)
     return got > 0 ? hash_bytes(&clock, sizeof clock) : 0;
 }
 
-/* Return the time of this rank's traces, plus the skew of tests. */
-static uint64_t now_ns(const struct rendezvous *rdv)
-{
-    return trace_now_ns(rdv->trace) + (uint64_t)rdv->root_clock.skew_ns;
-}
-
 /* ---- send -------------------------------------------------------------------------- */
 
 void peer_clock_send(struct peer *peer)
@@ -67,7 +60,7 @@ void peer_clock_send(struct peer *peer)
     const struct rendezvous *rdv = peer->rdv;
     if (!rdv->trace || !peer->link.link || peer->link.state != PEER_LINK_UP)
         return;
-    uint64_t now = now_ns(rdv);
+    uint64_t now = trace_now_ns(rdv->trace);
     struct link_clock clock = {
         .now_ns = now,
         .echo_ns = peer->clock.their_ns,
@@ -134,7 +127,7 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
     if (bytes != sizeof read || !rdv->trace)
         return;
     memcpy(&read, data, sizeof read);
-    uint64_t now = now_ns(rdv);
+    uint64_t now = trace_now_ns(rdv->trace);
     bool sane = read.now_ns <= (uint64_t)OFFSET_MAX && read.echo_ns <= now &&
                 read.held_ns <= read.now_ns;
     if (!sane)
@@ -157,7 +150,7 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
 void rendezvous_clock_open(struct rendezvous *rdv)
 {
     bool root = rdv->group->roster.rank == 0;
-    rdv->root_clock.id = clock_id(rdv->root_clock.skew_ns);
+    rdv->root_clock.id = clock_id();
     rdv->root_clock.rank = -1;
     /* relaxed: as in root_clock_update. */
     atomic_store_explicit(&rdv->root_clock.ns, 0, memory_order_relaxed);
@@ -165,21 +158,12 @@ void rendezvous_clock_open(struct rendezvous *rdv)
                           memory_order_relaxed);
 }
 
-void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns)
-{
-    rdv->root_clock.skew_ns = skew_ns;
-}
-
-bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
-                      int64_t *offset_ns_p, uint64_t *error_ns_p)
+bool rendezvous_clock(const struct rendezvous *rdv, int64_t *offset_ns_p,
+                      uint64_t *error_ns_p)
 {
     /* relaxed: as in root_clock_update. The two values may come from different messages,
      * which does no harm. */
-    int64_t root_ns = atomic_load_explicit(&rdv->root_clock.ns, memory_order_relaxed);
-    uint64_t error_ns =
-        atomic_load_explicit(&rdv->root_clock.error_ns, memory_order_relaxed);
-    *offset_ns_p = root_ns;
-    *error_ns_p = error_ns;
-    *shift_ns_p = rdv->root_clock.skew_ns + root_ns;
-    return error_ns != UINT64_MAX;
+    *offset_ns_p = atomic_load_explicit(&rdv->root_clock.ns, memory_order_relaxed);
+    *error_ns_p = atomic_load_explicit(&rdv->root_clock.error_ns, memory_order_relaxed);
+    return *error_ns_p != UINT64_MAX;
 }

@@ -55,12 +55,10 @@ static void stuck_main(struct harness_rank *rank)
 
 static void test_stuck(void **state)
 {
-    static const char *const config[] = {"fault", "stuck=1", NULL};
     _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
     struct harness_params params = {.size = harness_has_processes() ? 2 : 1,
                                     .main = stuck_main,
                                     .arg = counter,
-                                    .config = config,
                                     .timeout_s = 60,
                                     .no_group = true,
                                     .log_fn = log_keep};

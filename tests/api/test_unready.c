@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints that never become ready (TRYST_FAULT=mute=1 at rank 1), between living ranks
+/* Endpoints that never become ready (TRYST_FAULT=rank=1,mute=1), between living ranks
  * that make progress. Operations that wait for such an endpoint fail at both ends after
  * TRYST_CONNECT_TIMEOUT, with that cause in the text; a third rank goes on with rank
  * 0. */
@@ -12,8 +12,7 @@
 
 enum { RANKS = 3, MUTE = 1, BYTES = 300000 };
 
-static const char *const config[] = {"fault", "rank=1,mute=1", "connect_timeout", "1s",
-                                     NULL};
+static const char *const config[] = {"connect_timeout", "1s", NULL};
 
 static void check_ended(tryst_op *op, int peer)
 {

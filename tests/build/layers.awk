@@ -69,11 +69,12 @@ BEGIN {
     may["tests/core"] = "tests core"
     may["tests/perf"] = "tests core"
     may["tests/topology"] = "tests core " topology
-    may["tests/transports"] = "tests tests/transports/memory core " topology " " transports
+    may["tests/transports"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports
+    may["tests/transports/fault"] = "tests core transports/memory transports"
     may["tests/transports/link"] = "tests core transports/link"
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
-    may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " commsched/sched " rendezvous
+    may["tests/rendezvous"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports " commsched/sched " rendezvous
     may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
     may["tests/api/hostile"] = "tests core " topology " " transports " commsched/sched " rendezvous
     may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched collectives context"

@@ -111,7 +111,7 @@ try pipeline/engine/ core/log/log.h no
 try pipeline/engine/ pipeline/program/program.h yes
 try pipeline/engine/ pipeline/host/host.h no
 try pipeline/program/ pipeline/engine/engine.h no
-try pipeline/schedules/ pipeline/base/text.h yes
+try pipeline/schedules/ pipeline/base/sentence.h yes
 try pipeline/schedules/ pipeline/program/program.h no
 try pipeline/host/ pipeline/device/device_kernels.h yes
 try pipeline/device/ pipeline/host/host.h no
@@ -122,7 +122,7 @@ try tools/ core/log/log.h no
 try tools/ transports/transport.h no
 try tools/launch/ tools/standard_files.h yes
 try tools/bench/pp_bench tools/launch/launcher.h yes
-try tools/bench/pp_bench tools/launch/launcher_spawn.h no
+try tools/bench/pp_bench tools/launch/launcher_output.h no
 try tools/topo/ tools/live/live.h no
 try tools/info/ tools/live/live.h yes
 try tools/info/ tools/launch/launcher.h no

@@ -364,7 +364,7 @@ static void rank_0_plans(void **state)
         }
 }
 
-/* The plan is larger than one piece of a transfer by key and of an all-gather. */
+/* The plan is larger than one piece of a broadcast by a caller's all-gather. */
 static void a_long_plan_travels(void **state)
 {
     for (int server = 0; server < 2; server++) {

@@ -3,6 +3,7 @@
  * all dtypes and operations, short lengths, offsets, places of the result, and special
  * values. Results and the memory around them are compared as bytes. Cases that the manual
  * defines have their own tables, since the reference could be wrong too. */
+#include "reduce_reference.h"
 #include "support/unit.h"
 
 #include <fenv.h>
@@ -13,7 +14,6 @@
 #include "core/os/random.h"
 #include "core/reduce/float_mode.h"
 #include "core/reduce/reduce.h"
-#include "core/reduce/reduce_reference.h"
 #include "core/reduce/reduce_variant.h"
 
 enum { LENGTH_MAX = 130, OFFSETS = 64, LARGE = 300007, GUARD = 96, WIDTH_MAX = 8 };

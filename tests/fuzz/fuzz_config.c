@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines "name=value" are set, or refused with an error text. The value of a setting reads
  * back, and its printed form parses to the same value. The settings with grammars of
- * their own (TRYST_NET, TRYST_FAULT, TRYST_PORT_RANGE) go to their parsers. */
+ * their own (TRYST_NET, TRYST_PORT_RANGE) go to their parsers. */
 #include "fuzz.h"
 
 #include <arpa/inet.h>
@@ -10,8 +10,6 @@
 #include "core/net/netif.h"
 #include "core/net/netif_choose.h"
 #include "core/net/port_range.h"
-#include "transports/fault_script.h"
-#include "transports/transport.h"
 
 static struct netif_list *interfaces;
 
@@ -79,14 +77,10 @@ static void grammars_read(struct config *config, const char *text)
 {
     struct err err = ERR_INIT;
     struct port_range ports;
-    struct fault_script script;
     struct netif_list *chosen;
-    char why[TRANSPORT_TEXT_MAX] = "";
     tryst_status status = port_range_parse(text, &err, &ports);
     FUZZ_CHECK(status == TRYST_OK || (status == TRYST_E_CONFIG && err.text[0]));
     FUZZ_CHECK(status != TRYST_OK || ports.first <= ports.last);
-    status = fault_script_parse(text, &script, why);
-    FUZZ_CHECK(status == TRYST_OK || (status == TRYST_E_CONFIG && why[0]));
     status = netif_select(interfaces, text, &err, &chosen);
     FUZZ_CHECK(status == TRYST_OK || (status == TRYST_E_CONFIG && err.text[0]));
     if (status == TRYST_OK)

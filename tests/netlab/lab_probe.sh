@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tryst-topo --probe across a lab, each rank with a different clock: the fitted graph must
-# have the capacities of the lab's links, less TCP's and IP's headers, to 10 %, and its
-# shared trunk or its mesh.
+# tryst-topo --probe across a lab: the fitted graph must have the capacities of the lab's
+# links, less TCP's and IP's headers, to 10 %, and its shared trunk or its mesh.
 # usage: lab_probe.sh <netlab.sh> <tryst-topo> <transport> <lab>
 set -euo pipefail
 if [ "$1" != --within ]; then
@@ -13,9 +12,7 @@ topo=$2 transport=$3 lab=$4
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# shellcheck disable=SC2016 # each rank expands its number
-"$NETLAB" ranks bash -c 'TRYST_FAULT=clock_us=$((TRYST_RANK * 700000 + 1)) exec "$0" "$@"' \
-    "$topo" --probe --transport "$transport" --probe-cache "$dir/cache.json" --format json \
+"$NETLAB" ranks "$topo" --probe --transport "$transport" --probe-cache "$dir/cache.json" --format json \
     -o "$dir/graph.json" 2>&1 | tee "$dir/said"
 grep -q 'flows match the graph' "$dir/said"
 cmp "$dir/graph.json" "$dir/cache.json"

@@ -179,13 +179,10 @@ chain)
         --job "$pid_0"
     ;;
 worker)
-    # Any process of the job leads to the job: the launcher, its guard, a shell above, a
-    # process that a rank forked.
+    # Any process of the job leads to the job: the launcher, a shell above, a process that a rank forked.
     ranks 2
     hung 3
-    guard=$(cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (tryst-watch) [A-Z] $job .*/\1/p")
-    [ -n "$guard" ] || fail "the launcher has no guard"
-    for pid in "$job" "$guard" "$$" "$pid_0" "$pid_1" "$pid_2"; do
+    for pid in "$job" "$$" "$pid_0" "$pid_1" "$pid_2"; do
         sentence "^rank 1 $waited 0 to send act;0:0" --job "$pid"
     done
     line '^rank 0 of 2: live_rank, pid ' "$job"

@@ -483,25 +483,21 @@ static uint64_t draw(void)
     return seed;
 }
 
-/* Read parent and session of a process; false if the process is gone. */
-static bool read_stat(pid_t pid, pid_t *parent_p, pid_t *session_p)
+/* Return the parent of a process; 0 if the process is gone. */
+static pid_t parent_of(pid_t pid)
 {
     char path[64];
     char line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     read_into(path, line, sizeof line);
-    char *cursor = strrchr(line, ')');
+    const char *cursor = strrchr(line, ')');
     if (!cursor || strlen(cursor) < 4) {
-        return false;
+        return 0;
     }
-    *parent_p = (pid_t)strtol(cursor + 3, &cursor, 10); /* after ") S" */
-    strtol(cursor, &cursor, 10);                        /* skip its group */
-    *session_p = (pid_t)strtol(cursor, &cursor, 10);
-    return true;
+    return (pid_t)strtol(cursor + 3, NULL, 10); /* after ") S" */
 }
 
-/* Find the ranks that `launcher` has started: its children except the watcher, which
- * leads a session. */
+/* Find the ranks that `launcher` has started: its children. */
 static int find_ranks(pid_t launcher, pid_t ranks[16])
 {
     int count = 0;
@@ -509,10 +505,7 @@ static int find_ranks(pid_t launcher, pid_t ranks[16])
     assert_non_null(processes);
     for (struct dirent *entry = readdir(processes); entry; entry = readdir(processes)) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        pid_t parent = 0;
-        pid_t session = 0;
-        if (pid > 0 && read_stat(pid, &parent, &session) && parent == launcher &&
-            session != pid && count < 16) {
+        if (pid > 0 && parent_of(pid) == launcher && count < 16) {
             ranks[count++] = pid;
         }
     }
@@ -560,8 +553,7 @@ static bool names(const struct run *self, int rank, int dead)
     return false;
 }
 
-/* Wait until four ranks run (the watcher looks like a rank until it leads its
- * session). */
+/* Wait until four ranks run. */
 static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
 {
     uint64_t begin_ms = now_ms();

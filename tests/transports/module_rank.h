@@ -11,7 +11,7 @@
 #include "core/os/clock.h"
 #include "core/os/poller.h"
 #include "transports/module_load.h"
-#include "transports/transport.h"
+#include "transports/rail_start.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -141,8 +141,7 @@ static inline tryst_status rank_rail_open_at(struct module_rank *rank,
                                  .interface_name = interface_name,
                                  .interface_address = address,
                                  .own_shm_allowed = own_shm};
-    tryst_status status =
-        ops ? transport_rail_open(ops, &params, &rank->rail) : TRYST_E_MODULE;
+    tryst_status status = ops ? rail_start(ops, &params, &rank->rail) : TRYST_E_MODULE;
     if (status == TRYST_OK)
         rank->rail->ops = ops;
     return status;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/memory/alloc.h"
+#include "rail_start.h"
 #include "support/patience.h"
 #include "transports/memory/memory.h"
 
@@ -185,8 +186,7 @@ void nodes_link(struct node *a, struct node *b, const struct transport_ops *ops)
 bool node_open(struct node *node)
 {
     struct rail_params params = {.host = &node->host, .events = &events};
-    if (!node->shares_rail &&
-        transport_rail_open(node->ops, &params, &node->rail) != TRYST_OK)
+    if (!node->shares_rail && rail_start(node->ops, &params, &node->rail) != TRYST_OK)
         return false;
     return node->ops->ep_open(node->rail, &node->params, &node->ep) == TRYST_OK;
 }

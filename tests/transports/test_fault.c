@@ -13,9 +13,8 @@
 #include <cmocka.h>
 
 #include "core/memory/alloc.h"
+#include "fault/fault.h"
 #include "pair_pump.h"
-#include "transports/fault.h"
-#include "transports/fault_script.h"
 #include "transports/memory/memory.h"
 
 static struct fault_script script; /* for rails opened from here on */

@@ -1,64 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the launcher's event loop: deaths, signals, output, and the phases of an ending.
- * launcher.h draws the phases.
+/* Starts ranks, and runs the launcher's loop: deaths, signals, and the phases of an
+ * ending, which launcher.h draws.
  *
- * One idea: every event is a descriptor (pidfd, signalfd, pipe) or the end of the current
- * phase; each turn handles all of them once.
- * Invariant: after the first failure each phase has an end, so the launcher has one
- * too. */
+ * One idea: every event is a signal, the death of a rank too, or the end of the current
+ * phase; each turn waits for the next of them.
+ * Invariants: before its own code runs, a rank is in its group, and the kernel will kill
+ * it with the launcher. After the first failure each phase has an end, so the launcher
+ * has one too. */
 #include "launcher.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <tryst/tryst.h>
 
-#include "launcher_spawn.h"
+#include "launcher_output.h"
 #include "tools/standard_files.h"
 
-#define MS     1000000ull
-#define SECOND (1000 * MS)
+#define SECOND 1000000000ull
 /* From SIGTERM to SIGKILL: enough to write a last line, short for a waiting user. */
 #define TERM_NS (2 * SECOND)
-/* From SIGKILL to giving up: a process that the kernel cannot end (it waits for a dead
- * disk, say) is left. */
+/* From SIGKILL to giving up: a process may wait for a dead disk in the kernel. */
 #define KILL_NS (5 * SECOND)
-/* Output of processes that ranks left behind is read for this time, then they are
- * killed. */
+/* For how long processes that ranks left behind may still write. */
 #define LEFTOVER_NS (SECOND / 2)
-/* After a failure, the longest time that output waits for a reader that does not read. */
+/* After a failure, how long output waits for a reader that does not read. */
 #define DRAIN_NS (5 * SECOND)
-/* Without pidfds, deaths are searched for at this interval. */
-#define POLL_LIMIT_NS (20 * MS)
 
-/* Descriptors of one turn: the signals, two sinks, and three for each rank. */
-#define POLLS_BEFORE_RANKS 3
+struct rank {
+    pid_t pid;     /* also the process group; 0: not started */
+    bool ended;    /* not reaped: the zombie keeps pid and group from reuse */
+    siginfo_t how; /* how the rank ended: si_code, si_status */
+};
 
 enum phase {
     PHASE_RUNNING,
     PHASE_GRACE, /* a rank failed; the others may end by themselves */
     PHASE_TERM,
     PHASE_KILL,
-    PHASE_OUTPUT /* all ranks have ended; their output is written */
+    PHASE_OUTPUT, /* all ranks have ended; what they left may still write */
+    PHASE_DRAIN,  /* that has been killed; the output is written */
+    PHASE_END
 };
 
-struct loop {
-    struct launcher *launcher;
+struct launcher {
+    const struct launcher_params *params;
+    struct rank *ranks;
     enum phase phase;
     uint64_t phase_end_ns; /* UINT64_MAX: none */
     int failed_rank;       /* the first rank that failed; -1: none */
-    bool leftovers_killed;
-    struct pollfd *polls;
+    int *outputs;     /* output_start; NULL: ranks and messages write to our own files */
+    pid_t output_pid; /* 0: no process writes the output, or it has ended */
+    int output_error; /* errno of its failed write; 0: none failed */
+    int listen_fd;
+    char address[32], token[40];
+    /* The caller's settings, restored in the ranks. */
+    sigset_t mask;
+    struct sigaction pipe_action;
+    struct rlimit files;
 };
 
 static uint64_t now_ns(void)
@@ -68,510 +80,402 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-static struct sink *errors(struct loop *loop)
+/* Write a message of the launcher's own: "tryst-run: …". Returns false. */
+__attribute__((format(printf, 2, 3))) static bool message(const struct launcher *launcher,
+                                                          const char *fmt, ...)
 {
-    return loop->launcher->errors;
+    char text[1024], line[1024 + 80];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    snprintf(line, sizeof line, "%.64s: %s\n", launcher->params->name, text);
+    dprintf(launcher->outputs ? launcher->outputs[2 * launcher->params->ranks] : 2, "%s",
+            line);
+    return false;
 }
 
-static int ranks_count(const struct loop *loop)
+static bool is_running(const struct rank *rank)
 {
-    return loop->launcher->params->ranks;
+    return rank->pid && !rank->ended;
 }
 
-static int running_count(const struct loop *loop)
+static int running_count(const struct launcher *launcher)
 {
     int count = 0;
-    for (int i = 0; i < ranks_count(loop); i++)
-        if (loop->launcher->ranks[i].pid && !loop->launcher->ranks[i].ended)
-            count++;
+    for (int i = 0; i < launcher->params->ranks; i++)
+        count += is_running(&launcher->ranks[i]);
     return count;
-}
-
-/* Write the ranks that still run: "0, 2, 5 and 3 more". */
-static void running_text(const struct loop *loop, char *text, size_t bytes)
-{
-    size_t used = 0;
-    int told = 0, count = running_count(loop);
-    text[0] = '\0';
-    for (int i = 0; i < ranks_count(loop) && told < 8; i++) {
-        if (!loop->launcher->ranks[i].pid || loop->launcher->ranks[i].ended)
-            continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%d", told ? ", " : "", i);
-        told++;
-    }
-    if (told < count)
-        snprintf(text + used, bytes - used, " and %d more", count - told);
 }
 
 /* ---- ending ranks ------------------------------------------------------------------ */
 
-static void group_signal(const struct rank *rank, int number)
-{
-    if (rank->pid)
-        kill(-rank->pid, number);
-}
-
-static void running_signal(struct loop *loop, int number)
-{
-    for (int i = 0; i < ranks_count(loop); i++)
-        if (!loop->launcher->ranks[i].ended)
-            group_signal(&loop->launcher->ranks[i], number);
-}
-
-static void phase_set(struct loop *loop, enum phase phase, uint64_t length_ns)
+static void phase_set(struct launcher *launcher, enum phase phase, uint64_t length_ns)
 {
     uint64_t now = now_ns();
-    loop->phase = phase;
-    loop->phase_end_ns = length_ns < UINT64_MAX - now ? now + length_ns : UINT64_MAX;
+    launcher->phase = phase;
+    launcher->phase_end_ns = length_ns < UINT64_MAX - now ? now + length_ns : UINT64_MAX;
 }
 
-static void seconds_text(uint64_t ns, char *text, size_t bytes)
+static void running_signal(const struct launcher *launcher, int number)
 {
-    snprintf(text, bytes, "%.4g s", (double)(ns / MS) / 1000.0);
+    bool whole_group = number != SIGUSR1 && number != SIGUSR2;
+    for (int i = 0; i < launcher->params->ranks; i++) {
+        const struct rank *rank = &launcher->ranks[i];
+        if (is_running(rank))
+            kill(whole_group ? -rank->pid : rank->pid, number);
+    }
 }
 
-/* Report the ranks that still run: "<before> ranks 0, 2<after>". */
-static void running_report(struct loop *loop, const char *before, const char *after)
+/* Report the ranks that still run: "<before> ranks 0, 2 and 3 more<after>". */
+static void running_report(const struct launcher *launcher, const char *before,
+                           const char *after)
 {
-    char ranks[128];
-    running_text(loop, ranks, sizeof ranks);
-    sink_message_add(errors(loop), loop->launcher->params->name, "%s rank%s %s%s", before,
-                     running_count(loop) == 1 ? "" : "s", ranks, after);
+    char text[128] = "";
+    size_t used = 0;
+    int listed = 0, count = running_count(launcher);
+    for (int i = 0; i < launcher->params->ranks && listed < 8; i++)
+        if (is_running(&launcher->ranks[i]))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%d",
+                                     listed++ ? ", " : "", i);
+    if (listed < count)
+        snprintf(text + used, sizeof text - used, " and %d more", count - listed);
+    message(launcher, "%s rank%s %s%s", before, count == 1 ? "" : "s", text, after);
 }
 
-static void term_begin(struct loop *loop)
+static void term_begin(struct launcher *launcher)
 {
-    char before[64], seconds[32];
-    seconds_text(loop->launcher->params->grace_ns, seconds, sizeof seconds);
-    snprintf(before, sizeof before, "still running after %s of grace:", seconds);
-    running_report(loop, before, "; sending SIGTERM");
-    running_signal(loop, SIGTERM);
-    /* a stopped process acts on SIGTERM only once it continues */
-    running_signal(loop, SIGCONT);
-    phase_set(loop, PHASE_TERM, TERM_NS);
+    char before[64];
+    snprintf(before, sizeof before, "still running after %.4g s of grace:",
+             (double)launcher->params->grace_ns / 1e9);
+    running_report(launcher, before, "; sending SIGTERM");
+    running_signal(launcher, SIGTERM);
+    running_signal(launcher, SIGCONT); /* else a stopped process keeps SIGTERM */
+    phase_set(launcher, PHASE_TERM, TERM_NS);
 }
 
-static void kill_begin(struct loop *loop)
+static void kill_begin(struct launcher *launcher)
 {
-    running_report(loop, "still running after SIGTERM:", "; sending SIGKILL");
-    running_signal(loop, SIGKILL);
-    phase_set(loop, PHASE_KILL, KILL_NS);
+    running_report(launcher, "still running after SIGTERM:", "; sending SIGKILL");
+    running_signal(launcher, SIGKILL);
+    phase_set(launcher, PHASE_KILL, KILL_NS);
 }
 
-static void give_up(struct loop *loop)
+/* No rank runs any more, or none that SIGKILL ends. */
+static void output_phase_begin(struct launcher *launcher)
 {
-    running_report(loop, "SIGKILL has not ended", " (stuck inside the kernel?); leaving");
-    phase_set(loop, PHASE_OUTPUT, LEFTOVER_NS);
+    if (running_count(launcher))
+        running_report(launcher, "SIGKILL has not ended", "; leaving");
+    if (launcher->outputs)
+        close(launcher->outputs[2 * launcher->params->ranks]);
+    phase_set(launcher, PHASE_OUTPUT, LEFTOVER_NS);
 }
 
 /* Kill the processes that ranks left in their groups; the leaders' zombies keep the group
  * ids from reuse. */
-static void leftovers_kill(struct loop *loop)
+static void leftovers_kill(struct launcher *launcher)
 {
-    for (int i = 0; i < ranks_count(loop); i++)
-        group_signal(&loop->launcher->ranks[i], SIGKILL);
-    loop->leftovers_killed = true;
+    for (int i = 0; i < launcher->params->ranks; i++)
+        if (launcher->ranks[i].pid)
+            kill(-launcher->ranks[i].pid, SIGKILL);
+    phase_set(launcher, PHASE_DRAIN, launcher->failed_rank < 0 ? UINT64_MAX : DRAIN_NS);
 }
 
-static void phase_step(struct loop *loop)
+static void phase_step(struct launcher *launcher)
 {
-    if (now_ns() < loop->phase_end_ns)
+    if (launcher->phase < PHASE_OUTPUT && running_count(launcher) == 0)
+        output_phase_begin(launcher);
+    if (launcher->phase >= PHASE_OUTPUT && !launcher->output_pid)
+        launcher->phase = PHASE_END;
+    if (now_ns() < launcher->phase_end_ns)
         return;
-    switch (loop->phase) {
-    case PHASE_RUNNING: break;
-    case PHASE_GRACE: term_begin(loop); break;
-    case PHASE_TERM: kill_begin(loop); break;
-    case PHASE_KILL: give_up(loop); break;
-    case PHASE_OUTPUT:
-        if (!loop->leftovers_killed) {
-            leftovers_kill(loop);
-            phase_set(loop, PHASE_OUTPUT, loop->failed_rank < 0 ? UINT64_MAX : DRAIN_NS);
-            break;
-        }
-        for (int i = 0; i < 2; i++)
-            loop->launcher->sinks[i].discards = true;
-        break;
+    switch (launcher->phase) {
+    case PHASE_GRACE: term_begin(launcher); break;
+    case PHASE_TERM: kill_begin(launcher); break;
+    case PHASE_KILL: output_phase_begin(launcher); break;
+    case PHASE_OUTPUT: leftovers_kill(launcher); break;
+    case PHASE_DRAIN: launcher->phase = PHASE_END; break;
+    default: break;
     }
 }
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
-static bool ended_well(const struct rank *rank)
+static void failure_report(const struct launcher *launcher, int index, bool first)
 {
-    return rank->how.si_code == CLD_EXITED && rank->how.si_status == 0;
-}
-
-static void how_text(const siginfo_t *how, char *text, size_t bytes)
-{
-    const char *name = how->si_code == CLD_EXITED ? NULL : sigabbrev_np(how->si_status);
-    if (how->si_code == CLD_EXITED)
-        snprintf(text, bytes, "exited with status %d", how->si_status);
+    const struct rank *rank = &launcher->ranks[index];
+    int left = running_count(launcher), number = rank->how.si_status;
+    const char *name = sigabbrev_np(number);
+    char how[128], rest[64] = "";
+    if (rank->how.si_code == CLD_EXITED)
+        snprintf(how, sizeof how, "exited with status %d", number);
     else
-        snprintf(text, bytes, "was killed by signal %d (SIG%s, %s%s)", how->si_status,
-                 name ? name : "?", strsignal(how->si_status),
-                 how->si_code == CLD_DUMPED ? ", core dumped" : "");
+        snprintf(how, sizeof how, "was killed by signal %d (SIG%s, %s%s)", number,
+                 name ? name : "?", strsignal(number),
+                 rank->how.si_code == CLD_DUMPED ? ", core dumped" : "");
+    if (first && left)
+        snprintf(rest, sizeof rest, "; the %d other%s may take %.4g s to end", left,
+                 left == 1 ? "" : "s", (double)launcher->params->grace_ns / 1e9);
+    message(launcher, "%srank %d (pid %d) %s%s", first ? "" : "then ", index,
+            (int)rank->pid, how, rest);
 }
 
-static void failure_report(struct loop *loop, int index)
-{
-    const struct rank *rank = &loop->launcher->ranks[index];
-    const char *name = loop->launcher->params->name;
-    char how[128], seconds[32];
-    int left = running_count(loop);
-    how_text(&rank->how, how, sizeof how);
-    seconds_text(loop->launcher->params->grace_ns, seconds, sizeof seconds);
-    if (loop->failed_rank != index || left == 0)
-        sink_message_add(errors(loop), name, "%srank %d (pid %d) %s",
-                         loop->failed_rank != index ? "then " : "", index, (int)rank->pid,
-                         how);
-    else
-        sink_message_add(errors(loop), name,
-                         "rank %d (pid %d) %s; the %d other%s may take %s to end", index,
-                         (int)rank->pid, how, left, left == 1 ? "" : "s", seconds);
-}
-
-/* Report a failure, after the rank's last output. */
-static void failure_note(struct loop *loop, int index)
-{
-    struct rank *rank = &loop->launcher->ranks[index];
-    for (int i = 0; i < 2; i++)
-        if (rank->streams[i].fd >= 0)
-            stream_drain(&rank->streams[i], now_ns());
-    bool first = loop->failed_rank < 0;
-    if (first)
-        loop->failed_rank = index;
-    if (loop->phase <= PHASE_GRACE)
-        failure_report(loop, index);
-    if (first)
-        phase_set(loop, PHASE_GRACE, loop->launcher->params->grace_ns);
-}
-
-/* Find a death without reaping: the zombie keeps pid and group from reuse. */
-static bool death_poll(struct rank *rank)
+/* Find the end of a rank, by a signal or not, without reaping. True if it failed. */
+static bool failure_find(struct rank *rank, bool by_signal)
 {
     siginfo_t how = {.si_pid = 0};
-    if (!rank->pid || rank->ended)
+    if (!is_running(rank) ||
+        waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        how.si_pid == 0 || (how.si_code != CLD_EXITED) != by_signal)
         return false;
-    if (waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        how.si_pid == 0)
-        return false;
-    rank->how = how;
     rank->ended = true;
-    return true;
+    rank->how = how;
+    return how.si_status != 0;
 }
 
 /* Handle new deaths, first those by a signal: these are causes, while a rank that fails
  * because another one died exits by itself, with its reason. */
-static void deaths_handle(struct loop *loop)
+static void deaths_handle(struct launcher *launcher)
 {
-    bool fresh[LAUNCHER_RANKS_MAX] = {false};
-    bool any = false;
-    for (int i = 0; i < ranks_count(loop); i++) {
-        fresh[i] = death_poll(&loop->launcher->ranks[i]);
-        any |= fresh[i];
-    }
-    for (int pass = 0; any && pass < 2; pass++)
-        for (int i = 0; i < ranks_count(loop); i++) {
-            const struct rank *rank = &loop->launcher->ranks[i];
-            bool by_signal = rank->how.si_code != CLD_EXITED;
-            if (fresh[i] && !ended_well(rank) && by_signal == (pass == 0))
-                failure_note(loop, i);
+    int status, count = launcher->params->ranks;
+    for (int i = 0; i < 2 * count; i++) {
+        int index = i % count;
+        bool first = launcher->failed_rank < 0;
+        if (!failure_find(&launcher->ranks[index], i < count))
+            continue;
+        if (launcher->phase <= PHASE_GRACE)
+            failure_report(launcher, index, first);
+        if (first) {
+            launcher->failed_rank = index;
+            phase_set(launcher, PHASE_GRACE, launcher->params->grace_ns);
         }
-    if (loop->phase < PHASE_OUTPUT && running_count(loop) == 0)
-        phase_set(loop, PHASE_OUTPUT, LEFTOVER_NS);
+    }
+    if (launcher->output_pid && waitpid(launcher->output_pid, &status, WNOHANG) > 0) {
+        launcher->output_pid = 0;
+        launcher->output_error = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    }
 }
 
-/* ---- signals ----------------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------------------- */
 
-static void signals_forward(struct loop *loop)
+/* Listen on loopback at one of the ports of TRYST_PORT or TRYST_PORT_RANGE, from a drawn
+ * one on, because other jobs use the same range. False after a message. */
+static bool ports_listen(struct launcher *launcher, unsigned drawn)
 {
-    struct signalfd_siginfo info;
-    while (read(loop->launcher->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        int number = (int)info.ssi_signo;
-        bool whole_group = number != SIGUSR1 && number != SIGUSR2;
-        for (int i = 0; i < ranks_count(loop); i++) {
-            const struct rank *rank = &loop->launcher->ranks[i];
-            if (rank->pid && !rank->ended)
-                kill(whole_group ? -rank->pid : rank->pid, number);
-        }
+    const char *port = getenv("TRYST_PORT"), *range = getenv("TRYST_PORT_RANGE");
+    const char *text = port && *port && strcmp(port, "0") != 0 ? port : range;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    unsigned first = 0, last = 0;
+    int bytes = 0, on = 1, bound = -1;
+    if (text && sscanf(text, "%5u%n-%5u%n", &first, &bytes, &last, &bytes) == 1)
+        last = first;
+    if (text && *text && (text[bytes] || first < 1 || last < first || last > UINT16_MAX))
+        return message(launcher,
+                       "cannot use TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': must be "
+                       "a port, or first-last, for example 30000-30099",
+                       port ? port : "", range ? range : "");
+    int fd = launcher->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Accepted sockets inherit SO_REUSEADDR, so that a later session can use the port at
+     * once. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    for (unsigned i = 0, count = last - first + 1; i < count && bound != 0; i++) {
+        at.sin_port = htons((uint16_t)(first + (drawn % count + i) % count));
+        bound = bind(fd, (struct sockaddr *)&at, sizeof at);
     }
+    if (bound != 0 || listen(fd, LAUNCHER_RANKS_MAX) != 0)
+        return message(launcher, "cannot listen on loopback for the bootstrap: %s%s",
+                       strerror(errno),
+                       first ? " (every port of TRYST_PORT or TRYST_PORT_RANGE)" : "");
+    getsockname(fd, (struct sockaddr *)&at, &size);
+    snprintf(launcher->address, sizeof launcher->address, "127.0.0.1:%u",
+             ntohs(at.sin_port));
+    return true;
+}
+
+/* Draw the token, and create the listening socket. False after a message. */
+static bool job_prepare(struct launcher *launcher)
+{
+    unsigned words[5];
+    if (getrandom(words, sizeof words, 0) != (ssize_t)sizeof words)
+        return message(launcher, "cannot draw a token: %s", strerror(errno));
+    snprintf(launcher->token, sizeof launcher->token, "%08x%08x%08x%08x", words[0],
+             words[1], words[2], words[3]);
+    return ports_listen(launcher, words[4]);
+}
+
+static void number_set(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static void child_environment(const struct launcher *launcher, int rank)
+{
+    unsetenv("TRYST_TOKEN_FILE");
+    unsetenv("TRYST_INSECURE");
+    unsetenv("TRYST_BOOTSTRAP_FD");
+    number_set("TRYST_RANK", rank);
+    number_set("TRYST_SIZE", launcher->params->ranks);
+    number_set("TRYST_LOCAL_RANK", rank);
+    number_set("TRYST_LOCAL_SIZE", launcher->params->ranks);
+    setenv("TRYST_BOOTSTRAP", launcher->address, 1);
+    setenv("TRYST_TOKEN", launcher->token, 1);
+    if (rank == 0)
+        number_set("TRYST_BOOTSTRAP_FD", launcher->listen_fd);
+}
+
+/* Redirect the standard files. The listening socket is rank 0's. */
+static void child_files(const struct launcher *launcher, int rank)
+{
+    if (rank != 0 || isatty(STDIN_FILENO)) {
+        int fd = open("/dev/null", O_RDONLY);
+        dup2(fd, STDIN_FILENO);
+        close(fd);
+    }
+    for (int i = 0; i < 2 && launcher->outputs; i++)
+        dup2(launcher->outputs[2 * rank + i], i + 1);
+    setrlimit(RLIMIT_NOFILE, &launcher->files);
+    if (rank == 0)
+        fcntl(launcher->listen_fd, F_SETFD, 0);
+    else
+        close(launcher->listen_fd);
+}
+
+static void child_run(const struct launcher *launcher, int rank, pid_t launcher_pid)
+{
+    const struct launcher_params *params = launcher->params;
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher_pid)
+        _exit(LAUNCHER_FAILED); /* the launcher is dead already */
+    child_files(launcher, rank);
+    child_environment(launcher, rank);
+    sigaction(SIGPIPE, &launcher->pipe_action, NULL);
+    sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
+    if (params->main_fn)
+        exit(standard_output_end(params->name, params->main_fn(params->arg, rank),
+                                 EXIT_FAILURE));
+    execvp(params->argv[0], params->argv);
+    int error = errno;
+    fprintf(stderr, "%s: cannot run '%s': %s\n", params->name, params->argv[0],
+            strerror(error));
+    _exit(error == ENOENT ? LAUNCHER_NOT_FOUND : LAUNCHER_NOT_RUNNABLE);
+}
+
+/* Start one rank. False after a message. */
+static bool spawn_rank(struct launcher *launcher, int rank)
+{
+    pid_t self = getpid();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        child_run(launcher, rank, self);
+    if (pid < 0)
+        return message(launcher, "cannot start rank %d: %s", rank, strerror(errno));
+    setpgid(pid, pid);
+    launcher->ranks[rank].pid = pid;
+    return true;
 }
 
 /* ---- the loop ---------------------------------------------------------------------- */
 
-static size_t polls_fill(struct loop *loop)
+/* Wait for a signal of `wanted` until the phase ends. */
+static void launcher_turn(struct launcher *launcher, const sigset_t *wanted)
 {
-    struct launcher *launcher = loop->launcher;
-    uint64_t now = now_ns();
-    size_t count = 0;
-    loop->polls[count++] = (struct pollfd){.fd = launcher->signal_fd, .events = POLLIN};
-    for (int i = 0; i < 2; i++)
-        loop->polls[count++] =
-            (struct pollfd){.fd = launcher->sinks[i].bytes ? launcher->sinks[i].fd : -1,
-                            .events = POLLOUT};
-    for (int i = 0; i < ranks_count(loop); i++) {
-        const struct rank *rank = &launcher->ranks[i];
-        loop->polls[count++] =
-            (struct pollfd){.fd = rank->ended ? -1 : rank->pid_fd, .events = POLLIN};
-        for (int j = 0; j < 2; j++) {
-            const struct stream *stream = &rank->streams[j];
-            loop->polls[count++] = (struct pollfd){
-                .fd = stream_is_wanted(stream, now) ? stream->fd : -1, .events = POLLIN};
-        }
-    }
-    return count;
-}
-
-static bool polls_deaths(const struct loop *loop)
-{
-    for (int i = 0; i < ranks_count(loop); i++)
-        if (!loop->launcher->ranks[i].ended && loop->launcher->ranks[i].pid_fd < 0)
-            return true;
-    return false;
-}
-
-/* Return the earliest time at which the beginning of a line is due. */
-static uint64_t lines_due_ns(const struct loop *loop, uint64_t now)
-{
-    uint64_t first = UINT64_MAX;
-    for (int i = 0; i < ranks_count(loop); i++)
-        for (int j = 0; j < 2; j++) {
-            uint64_t due = stream_due_ns(&loop->launcher->ranks[i].streams[j], now);
-            first = due < first ? due : first;
-        }
-    return first;
-}
-
-static int poll_ms(const struct loop *loop)
-{
-    uint64_t now = now_ns(), end = loop->phase_end_ns, due = lines_due_ns(loop, now);
-    end = due < end ? due : end;
-    if (polls_deaths(loop) && now + POLL_LIMIT_NS < end)
-        end = now + POLL_LIMIT_NS;
-    uint64_t ms = end <= now ? 0 : (end - now + MS - 1) / MS;
-    return end == UINT64_MAX ? -1 : (int)(ms < 60000 ? ms : 60000);
-}
-
-static void streams_handle(struct loop *loop, uint64_t now)
-{
-    const struct pollfd *at = loop->polls + POLLS_BEFORE_RANKS;
-    for (int i = 0; i < ranks_count(loop); i++, at += 3)
-        for (int j = 0; j < 2; j++) {
-            struct stream *stream = &loop->launcher->ranks[i].streams[j];
-            if (at[1 + j].revents && stream_is_wanted(stream, now))
-                stream_read(stream, now);
-            stream_show_due(stream, now);
-        }
-}
-
-static void polls_handle(struct loop *loop)
-{
-    struct launcher *launcher = loop->launcher;
-    uint64_t now = now_ns();
-    streams_handle(loop, now);
-    if (loop->polls[0].revents)
-        signals_forward(loop);
-    deaths_handle(loop);
-    for (int i = 0; i < 2; i++)
-        if (launcher->sinks[i].bytes)
-            sink_flush(&launcher->sinks[i], now);
-}
-
-static bool streams_open(const struct loop *loop)
-{
-    for (int i = 0; i < ranks_count(loop); i++)
-        for (int j = 0; j < 2; j++)
-            if (loop->launcher->ranks[i].streams[j].fd >= 0)
-                return true;
-    return false;
-}
-
-static bool loop_ended(const struct loop *loop)
-{
-    const struct sink *sinks = loop->launcher->sinks;
-    if (loop->phase != PHASE_OUTPUT)
-        return false;
-    if (sinks[0].discards)
-        return true;
-    return !streams_open(loop) && sinks[0].bytes == 0 && sinks[1].bytes == 0;
-}
-
-static void loop_run(struct loop *loop)
-{
-    while (!loop_ended(loop)) {
-        size_t count = polls_fill(loop);
-        if (poll(loop->polls, count, poll_ms(loop)) < 0 && errno != EINTR)
-            break;
-        polls_handle(loop);
-        phase_step(loop);
-    }
-}
-
-/* ---- beginning and end ------------------------------------------------------------- */
-
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-
-/* Receive signals by descriptor from here on, and save the caller's mask and action for
- * the ranks. */
-static bool signals_redirect(struct launcher *launcher)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++)
-        sigaddset(&wanted, forwarded[i]);
-    sigprocmask(SIG_BLOCK, &wanted, &launcher->mask);
-    sigaction(SIGPIPE, &ignore, &launcher->pipe_action);
-    launcher->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-    return launcher->signal_fd >= 0;
-}
-
-static void signals_give_back(struct launcher *launcher)
-{
-    if (launcher->signal_fd >= 0)
-        close(launcher->signal_fd);
-    sigaction(SIGPIPE, &launcher->pipe_action, NULL);
-    sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
-}
-
-/* Raise the limit of descriptors: each rank takes three. The ranks themselves get the
- * caller's limit back. */
-static void files_raise(struct launcher *launcher)
-{
-    struct rlimit raised;
-    if (getrlimit(RLIMIT_NOFILE, &launcher->files) != 0)
-        return;
-    raised = launcher->files;
-    raised.rlim_cur = raised.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &raised);
-}
-
-static bool ranks_make(struct launcher *launcher)
-{
-    int count = launcher->params->ranks;
-    launcher->ranks = calloc((size_t)count, sizeof *launcher->ranks);
-    for (int i = 0; launcher->ranks && i < count; i++) {
-        launcher->ranks[i].pid_fd = -1;
-        for (int j = 0; j < 2; j++)
-            launcher->ranks[i].streams[j] = (struct stream){
-                .fd = -1, .rank = i, .sink = j ? launcher->errors : &launcher->sinks[0]};
-    }
-    return launcher->ranks != NULL;
-}
-
-static void ranks_free(struct launcher *launcher)
-{
-    for (int i = 0; i < launcher->params->ranks; i++) {
-        struct rank *rank = &launcher->ranks[i];
-        if (rank->pid_fd >= 0)
-            close(rank->pid_fd);
-        for (int j = 0; j < 2; j++) {
-            if (rank->streams[j].fd >= 0)
-                close(rank->streams[j].fd);
-            free(rank->streams[j].line);
-        }
-    }
-    free(launcher->ranks);
-}
-
-/* Kill all groups, then reap their leaders. */
-static void ranks_reap(struct loop *loop)
-{
-    leftovers_kill(loop);
-    for (int i = 0; i < ranks_count(loop); i++) {
-        const struct rank *rank = &loop->launcher->ranks[i];
-        if (rank->pid && rank->ended)
-            waitpid(rank->pid, NULL, 0);
-    }
-}
-
-static int exit_status(const struct loop *loop)
-{
-    if (loop->failed_rank < 0)
-        return 0;
-    const siginfo_t *how = &loop->launcher->ranks[loop->failed_rank].how;
-    return how->si_code == CLD_EXITED ? how->si_status : 128 + how->si_status;
+    uint64_t now = now_ns(), end = launcher->phase_end_ns;
+    uint64_t left = end > now ? end - now : 0;
+    struct timespec time = {(time_t)(left / SECOND), (long)(left % SECOND)};
+    int number = sigtimedwait(wanted, NULL, &time);
+    if (number > 0 && number != SIGCHLD)
+        running_signal(launcher, number);
+    deaths_handle(launcher);
+    phase_step(launcher);
 }
 
 /* Start all ranks; if one cannot be started, kill the others at once. */
-static int ranks_start(struct loop *loop)
+static bool ranks_start(struct launcher *launcher)
 {
-    struct launcher *launcher = loop->launcher;
-    int status = spawn_prepare(launcher) ? 0 : LAUNCHER_FAILED;
-    for (int i = 0; status == 0 && i < ranks_count(loop); i++)
-        status = spawn_rank(launcher, i);
+    bool started = job_prepare(launcher);
+    for (int i = 0; started && i < launcher->params->ranks; i++)
+        started = spawn_rank(launcher, i);
     if (launcher->listen_fd >= 0)
         close(launcher->listen_fd);
-    launcher->listen_fd = -1;
-    if (status == 0)
-        return 0;
-    running_signal(loop, SIGKILL);
-    phase_set(loop, PHASE_KILL, KILL_NS);
-    loop->failed_rank = 0;
-    return status;
+    for (int i = 0; i < 2 * launcher->params->ranks && launcher->outputs; i++)
+        close(launcher->outputs[i]);
+    if (started)
+        return true;
+    running_signal(launcher, SIGKILL);
+    phase_set(launcher, PHASE_KILL, KILL_NS);
+    launcher->failed_rank = 0;
+    return false;
 }
 
-static int launcher_go(struct launcher *launcher)
+/* Kill what is left, and reap it. */
+static void ranks_end(struct launcher *launcher)
 {
-    struct loop loop = {
-        .launcher = launcher, .phase_end_ns = UINT64_MAX, .failed_rank = -1};
-    size_t polls = POLLS_BEFORE_RANKS + 3 * (size_t)launcher->params->ranks;
-    loop.polls = calloc(polls, sizeof *loop.polls);
-    if (!loop.polls)
-        return LAUNCHER_FAILED;
-    int status = ranks_start(&loop);
-    loop_run(&loop);
-    ranks_reap(&loop);
-    free(loop.polls);
-    return status ? status : exit_status(&loop);
+    leftovers_kill(launcher);
+    for (int i = 0; i < launcher->params->ranks; i++)
+        if (launcher->ranks[i].ended)
+            waitpid(launcher->ranks[i].pid, NULL, 0);
+    if (launcher->output_pid) {
+        kill(launcher->output_pid, SIGKILL);
+        waitpid(launcher->output_pid, NULL, 0);
+    }
 }
 
-/* True if standard output and error are one terminal, pipe or file, so that the lines of
- * both must not mix. */
-static bool outputs_are_one(void)
+/* Run the ranks. Returns the exit status; the launcher fails too if it could not write
+ * the ranks' output. */
+static int launcher_go(struct launcher *launcher, const sigset_t *wanted)
 {
-    struct stat output, error;
-    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &error) == 0 &&
-           output.st_dev == error.st_dev && output.st_ino == error.st_ino;
-}
-
-/* Return the final status: the launcher fails if it could not write the ranks' output. */
-static int output_end(const struct launcher *launcher, int status)
-{
-    int error = launcher->sinks[0].error;
-    if (error)
-        standard_output_refused(launcher->params->name, error);
-    return error && status == 0 ? LAUNCHER_FAILED : status;
+    int status = ranks_start(launcher) ? 0 : LAUNCHER_FAILED;
+    for (phase_step(launcher); launcher->phase != PHASE_END;)
+        launcher_turn(launcher, wanted);
+    ranks_end(launcher);
+    if (status == 0 && launcher->failed_rank >= 0) {
+        const siginfo_t *how = &launcher->ranks[launcher->failed_rank].how;
+        status = how->si_code == CLD_EXITED ? how->si_status : 128 + how->si_status;
+    }
+    if (launcher->output_error)
+        standard_output_refused(launcher->params->name, launcher->output_error);
+    return launcher->output_error && status == 0 ? LAUNCHER_FAILED : status;
 }
 
 int launcher_run(const struct launcher_params *params)
 {
-    struct launcher launcher = {.params = params,
-                                .sinks = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}},
-                                .signal_fd = -1,
-                                .listen_fd = -1};
+    static const int received[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    struct launcher launcher = {
+        .params = params,
+        .ranks = calloc((size_t)params->ranks, sizeof *launcher.ranks),
+        .outputs =
+            params->no_prefix ? NULL : calloc(2 * (size_t)params->ranks + 1, sizeof(int)),
+        .phase_end_ns = UINT64_MAX,
+        .failed_rank = -1,
+        .listen_fd = -1};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t wanted;
     int status = LAUNCHER_FAILED;
-    if (params->ranks < 1 || params->ranks > LAUNCHER_RANKS_MAX) {
-        fprintf(stderr, "%s: cannot start ranks: must be 1 to %d, not %d\n", params->name,
-                LAUNCHER_RANKS_MAX, params->ranks);
-        return status;
-    }
-    launcher.errors = &launcher.sinks[outputs_are_one() ? 0 : 1];
-    files_raise(&launcher);
-    if (!signals_redirect(&launcher) || !ranks_make(&launcher) ||
-        !watch_open(params->ranks, &launcher.watch)) {
+    getrlimit(RLIMIT_NOFILE, &launcher.files); /* two descriptors for each rank */
+    setrlimit(RLIMIT_NOFILE,
+              &(struct rlimit){launcher.files.rlim_max, launcher.files.rlim_max});
+    sigemptyset(&wanted);
+    for (size_t i = 0; i < sizeof received / sizeof received[0]; i++)
+        sigaddset(&wanted, received[i]);
+    sigprocmask(SIG_BLOCK, &wanted, &launcher.mask);
+    sigaction(SIGPIPE, &ignore, &launcher.pipe_action);
+    if (launcher.outputs)
+        launcher.output_pid = output_start(params->ranks, launcher.outputs);
+    if (launcher.ranks && (launcher.output_pid > 0 || params->no_prefix))
+        status = launcher_go(&launcher, &wanted);
+    else
         fprintf(stderr, "%s: cannot start: %s\n", params->name, strerror(errno));
-        goto give_back;
-    }
-    status = output_end(&launcher, launcher_go(&launcher));
-    watch_close(&launcher.watch);
-give_back:
-    if (launcher.ranks)
-        ranks_free(&launcher);
-    signals_give_back(&launcher);
+    sigaction(SIGPIPE, &launcher.pipe_action, NULL);
+    sigprocmask(SIG_SETMASK, &launcher.mask, NULL);
     setrlimit(RLIMIT_NOFILE, &launcher.files);
-    free(launcher.sinks[0].data);
-    free(launcher.sinks[1].data);
+    free(launcher.ranks);
+    free(launcher.outputs);
     return status;
 }
 

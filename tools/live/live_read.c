@@ -32,8 +32,6 @@ enum { PEERS_MOST = 1 << 16, OPS_MOST = 1 << 16 };
  * thread. */
 #define SEEN_RECENTLY_S 1.5
 #define SILENT_S        5.0
-/* Command name of tryst-run's watcher (launcher_watch.c). */
-#define GUARD_NAME "tryst-watch"
 /* Number of ranks that an error names. */
 enum { RANKS_NAMED = 8 };
 
@@ -423,15 +421,12 @@ static void above_read(const struct live_tree *tree, pid_t pid, struct live_rank
 }
 
 /* Add the pages of the ranks that launcher or shell `pid` has started, directly or not.
- * If `pid` is a launcher's watcher, the ranks are not below it but have the same parent.
  * Returns the number of processes below `pid`. */
 static size_t family_read(pid_t pid, struct live_ranks *ranks, char *error,
                           size_t capacity)
 {
     struct live_tree tree = live_tree_read();
     size_t below = below_read(&tree, pid, ranks, error, capacity);
-    if (!ranks->count && live_proc_is_called(pid, GUARD_NAME))
-        below_read(&tree, live_tree_parent(&tree, pid), ranks, error, capacity);
     if (!ranks->count)
         above_read(&tree, pid, ranks, error, capacity);
     live_tree_free(&tree);

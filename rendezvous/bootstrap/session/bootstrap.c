@@ -19,6 +19,8 @@
 #include "core/os/random.h"
 
 #define TIMEOUT_DEFAULT_NS (60 * NS_PER_S)
+/* A broadcast by the caller's all-gather: most bytes of each rank in one round. */
+#define CALLER_PIECE_BYTES (64u << 10)
 
 struct bootstrap {
     struct bootstrap_params params; /* strings point into this record */
@@ -251,12 +253,11 @@ static tryst_status allgather_until(struct bootstrap *bootstrap, const void *min
                                     size_t bytes, void *all,
                                     const struct bootstrap_wait *wait, struct err *err)
 {
-    size_t got;
     struct bootstrap_request request = {.type = BOOTSTRAP_FRAME_GATHER,
                                         .body = mine,
                                         .body_bytes = bytes,
                                         .result = all,
-                                        .capacity =
+                                        .result_bytes =
                                             bytes * (size_t)bootstrap->params.size};
     if (bytes > BOOTSTRAP_GATHER_MAX / (size_t)bootstrap->params.size)
         return err_set(
@@ -264,7 +265,7 @@ static tryst_status allgather_until(struct bootstrap *bootstrap, const void *min
             "an all-gather of %zu bytes per rank is too large for the bootstrap", bytes);
     return bootstrap->params.allgather
                ? allgather_caller(bootstrap, mine, bytes, all, err)
-               : bootstrap_client_request(&bootstrap->client, &request, wait, err, &got);
+               : bootstrap_client_request(&bootstrap->client, &request, wait, err);
 }
 
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
@@ -274,77 +275,47 @@ tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
     return allgather_until(bootstrap, mine, bytes, all, &wait, err);
 }
 
-static tryst_status name_check(const struct bootstrap *bootstrap, const char *key,
-                               char name_p[BOOTSTRAP_WIRE_KEY_BYTES], struct err *err)
+/* Broadcast by rounds of the caller's all-gather, in which only rank 0's part counts. */
+static tryst_status broadcast_caller(struct bootstrap *bootstrap, uint8_t *data,
+                                     size_t bytes, struct err *err)
 {
-    char padded[BOOTSTRAP_WIRE_KEY_BYTES] = "";
-    /* A key that fills `padded` has no terminator there, and is refused. */
-    memcpy(padded, key, strnlen(key, sizeof padded));
-    if (!bootstrap_name_decode(padded, name_p))
-        return err_set(
-            err, TRYST_E_INVALID,
-            "'%.70s' is not a bootstrap key: 1 to %d printable characters without "
-            "blanks",
-            key, BOOTSTRAP_KEY_MAX);
-    if (bootstrap->params.allgather)
-        return err_set(err, TRYST_E_UNSUPPORTED,
-                       "cannot use the bootstrap key '%s': the group was opened with an "
-                       "all-gather of the caller, which has no key-value store",
-                       name_p);
-    return TRYST_OK;
-}
-
-tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
-                           const void *value, size_t bytes, struct err *err)
-{
-    char name[BOOTSTRAP_WIRE_KEY_BYTES];
-    size_t got;
-    struct bootstrap_wait wait = wait_begin(bootstrap);
-    struct bootstrap_request request = {.type = BOOTSTRAP_FRAME_PUT,
-                                        .head = name,
-                                        .head_bytes = sizeof name,
-                                        .body = value,
-                                        .body_bytes = bytes};
-    tryst_status status = name_check(bootstrap, key, name, err);
-    if (status != TRYST_OK)
-        return status;
-    if (bytes > BOOTSTRAP_VALUE_MAX)
-        return err_set(err, TRYST_E_INVALID,
-                       "cannot put '%s': its value has %zu bytes (%d at most)", name,
-                       bytes, BOOTSTRAP_VALUE_MAX);
-    status = bootstrap_client_request(&bootstrap->client, &request, &wait, err, &got);
-    if (status == TRYST_E_INVALID)
-        return err_set(err, status,
-                       "cannot put '%s': it has been put already, or the store is full",
-                       name);
+    size_t size = (size_t)bootstrap->params.size;
+    size_t most = BOOTSTRAP_GATHER_MAX / size;
+    most = most < CALLER_PIECE_BYTES ? most : CALLER_PIECE_BYTES;
+    uint8_t *all = mem_alloc(size * most);
+    if (!all)
+        return err_set(err, TRYST_E_NOMEM, "cannot broadcast: out of memory");
+    tryst_status status = TRYST_OK;
+    for (size_t at = 0; at < bytes && status == TRYST_OK; at += most) {
+        size_t piece = bytes - at < most ? bytes - at : most;
+        status = allgather_caller(bootstrap, data + at, piece, all, err);
+        if (status == TRYST_OK)
+            memcpy(data + at, all, piece);
+    }
+    mem_free(all);
     return status;
 }
 
-tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *value_p,
-                           size_t capacity, size_t *bytes_p, struct err *err)
+tryst_status bootstrap_broadcast(struct bootstrap *bootstrap, void *data, size_t bytes,
+                                 struct err *err)
 {
-    char name[BOOTSTRAP_WIRE_KEY_BYTES];
-    uint8_t value[BOOTSTRAP_VALUE_MAX];
-    size_t bytes = 0;
-    struct bootstrap_wait wait = wait_begin(bootstrap);
-    struct bootstrap_request request = {.type = BOOTSTRAP_FRAME_GET,
-                                        .head = name,
-                                        .head_bytes = sizeof name,
-                                        .result = value,
-                                        .capacity = sizeof value};
-    tryst_status status = name_check(bootstrap, key, name, err);
-    if (status == TRYST_OK)
-        status =
-            bootstrap_client_request(&bootstrap->client, &request, &wait, err, &bytes);
-    if (status != TRYST_OK)
-        return status;
-    if (bytes > capacity)
-        return err_set(err, TRYST_E_INVALID, "'%s' has %zu bytes, but the buffer has %zu",
-                       name, bytes, capacity);
-    if (bytes)
-        memcpy(value_p, value, bytes);
-    *bytes_p = bytes;
-    return TRYST_OK;
+    tryst_status status = TRYST_OK;
+    bool gives = bootstrap->params.rank == 0;
+    if (bootstrap->params.allgather)
+        return broadcast_caller(bootstrap, data, bytes, err);
+    for (size_t at = 0; at < bytes && status == TRYST_OK; at += BOOTSTRAP_GATHER_MAX) {
+        uint8_t *piece = (uint8_t *)data + at;
+        struct bootstrap_wait wait = wait_begin(bootstrap);
+        size_t left = bytes - at;
+        size_t count = left < BOOTSTRAP_GATHER_MAX ? left : BOOTSTRAP_GATHER_MAX;
+        struct bootstrap_request request = {.type = BOOTSTRAP_FRAME_BROADCAST,
+                                            .body = piece,
+                                            .body_bytes = gives ? count : 0,
+                                            .result = piece,
+                                            .result_bytes = count};
+        status = bootstrap_client_request(&bootstrap->client, &request, &wait, err);
+    }
+    return status;
 }
 
 const uint8_t *bootstrap_cookie(const struct bootstrap *bootstrap)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bootstrap of a job: an all-gather and a small key-value store for its ranks.
+/* The bootstrap of a job: an all-gather and a broadcast for its ranks.
  *
  * One idea: whatever started the ranks, the code above sees one object that gathers
  * blobs. Behind it is rank 0's server (a thread in rank 0's process; rank 0 itself is its
@@ -50,8 +50,6 @@
 #define BOOTSTRAP_SETTING      "TRYST_BOOTSTRAP"
 #define BOOTSTRAP_JOB_BYTES    96 /* a job's identity with its terminator */
 #define BOOTSTRAP_NET_MAX      512
-#define BOOTSTRAP_KEY_MAX      63
-#define BOOTSTRAP_VALUE_MAX    4096
 #define BOOTSTRAP_GATHER_MAX   (64u << 20) /* most bytes of all ranks in an all-gather */
 
 struct bootstrap_params {
@@ -103,16 +101,10 @@ tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *e
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
                                  size_t bytes, void *all, struct err *err);
 
-/** Put a value under a name of 1 to BOOTSTRAP_KEY_MAX characters; a name is put once.
- *  TRYST_E_INVALID (limits, put twice), TRYST_E_UNSUPPORTED over a caller's
- *  all-gather. */
-tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
-                           const void *value, size_t bytes, struct err *err);
-
-/** Wait until a rank has put `key`. TRYST_E_INVALID if `capacity` is too small (nothing
- *  is written; BOOTSTRAP_VALUE_MAX always suffices). */
-tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *value_p,
-                           size_t capacity, size_t *bytes_p, struct err *err);
+/** Send the `bytes` bytes of rank 0 (the same number on each rank) to all ranks. Errors
+ *  are those of bootstrap_open; after one the object can only be closed. */
+tryst_status bootstrap_broadcast(struct bootstrap *bootstrap, void *data, size_t bytes,
+                                 struct err *err);
 
 /** Return 128 random bits that are shared by the ranks of this session only. */
 const uint8_t *bootstrap_cookie(const struct bootstrap *bootstrap);

@@ -348,7 +348,7 @@ struct exchange {
     struct {
         const void *data;
         size_t bytes;
-    } out[3];
+    } out[2];
     size_t out_part;
 };
 
@@ -381,7 +381,7 @@ static tryst_status exchange_waited(struct exchange *exchange, tryst_status stat
 static tryst_status exchange_send(struct exchange *exchange)
 {
     int fd = exchange->client->fd;
-    while (exchange->out_part < 3) {
+    while (exchange->out_part < 2) {
         size_t bytes = exchange->out[exchange->out_part].bytes;
         ssize_t moved =
             bytes ? socket_move(fd, (void *)exchange->out[exchange->out_part].data, bytes,
@@ -428,58 +428,47 @@ static tryst_status failure_read(struct exchange *exchange,
 }
 
 static tryst_status reply_read(struct exchange *exchange,
-                               const struct bootstrap_request *request, uint64_t sequence,
-                               size_t *bytes_p)
+                               const struct bootstrap_request *request, uint64_t sequence)
 {
     uint8_t data[sizeof(struct bootstrap_wire_frame)];
     struct bootstrap_wire_frame frame;
     tryst_status status = exchange_read(exchange, data, sizeof data);
     if (status != TRYST_OK)
         return status;
-    bool known = bootstrap_reply_decode(data, request->capacity, &frame);
+    bool known = bootstrap_reply_decode(data, request->result_bytes, &frame);
     if (known && frame.type == BOOTSTRAP_FRAME_FAILED)
         return failure_read(exchange, &frame);
-    bool whole =
-        request->type != BOOTSTRAP_FRAME_GATHER || frame.bytes == request->capacity;
-    if (!known || !whole || frame.sequence != sequence)
+    if (!known || frame.sequence != sequence)
         return err_set(exchange->err, TRYST_E_PROTOCOL,
                        "rank 0 (%s) sent a reply that does not fit the request",
                        exchange->client->server);
-    status = exchange_read(exchange, request->result, (size_t)frame.bytes);
-    if (status != TRYST_OK)
-        return status;
-    *bytes_p = (size_t)frame.bytes;
-    return frame.status == TRYST_OK ? TRYST_OK : bootstrap_status_decode(frame.status);
+    return exchange_read(exchange, request->result, request->result_bytes);
 }
 
 tryst_status bootstrap_client_request(struct bootstrap_client *client,
                                       const struct bootstrap_request *request,
-                                      const struct bootstrap_wait *wait, struct err *err,
-                                      size_t *bytes_p)
+                                      const struct bootstrap_wait *wait, struct err *err)
 {
     uint64_t now_ns = clock_now_ns(wait->clock);
-    bool gathers = request->type == BOOTSTRAP_FRAME_GATHER;
     struct bootstrap_wire_frame frame = {
         .type = request->type,
-        .sequence = gathers ? client->gathers_count : 0,
+        .sequence = client->gathers_count,
         .timeout_ns = wait->deadline_ns > now_ns ? wait->deadline_ns - now_ns : 0,
         .patience_ns = wait->timeout_ns,
-        .bytes = request->head_bytes + request->body_bytes};
+        .bytes = request->body_bytes};
     struct bootstrap_wait longer = *wait;
     longer.deadline_ns += ANSWER_SLACK_NS;
-    struct exchange exchange = {.client = client,
-                                .wait = &longer,
-                                .err = err,
-                                .out = {{&frame, sizeof frame},
-                                        {request->head, request->head_bytes},
-                                        {request->body, request->body_bytes}}};
+    struct exchange exchange = {
+        .client = client,
+        .wait = &longer,
+        .err = err,
+        .out = {{&frame, sizeof frame}, {request->body, request->body_bytes}}};
     tryst_status status = exchange_send(&exchange);
-    client->midway = exchange.out_part < 3;
+    client->midway = exchange.out_part < 2;
     if (status != TRYST_OK)
         return exchange_waited(&exchange, status);
-    if (gathers)
-        client->gathers_count++;
-    return reply_read(&exchange, request, frame.sequence, bytes_p);
+    client->gathers_count++;
+    return reply_read(&exchange, request, frame.sequence);
 }
 
 /* ---- leave ------------------------------------------------------------------------- */

@@ -27,21 +27,18 @@ tryst_status bootstrap_client_open(struct bootstrap_client *client,
 /** Take a socket that is already connected to rank 0's own server. */
 void bootstrap_client_adopt(struct bootstrap_client *client, int fd);
 
-/** A request of `head` and `body` (either may be empty), and room for its reply. */
+/** A request with its payload, and room for the whole reply. */
 struct bootstrap_request {
-    enum bootstrap_frame_type type;
-    const void *head, *body;
-    size_t head_bytes, body_bytes;
-    void *result;
-    size_t capacity;
+    enum bootstrap_frame_type type; /**< GATHER or BROADCAST */
+    const void *body;
+    size_t body_bytes;
+    void *result; /**< may be `body` */
+    size_t result_bytes;
 };
-/** Send a request and read its reply into `result` (at most `capacity` bytes); `*bytes_p`
- *  is the number of bytes that came. If the reply carries a status (a refused put), that
- *  is returned, without an error text. */
+/** Send a request and read its reply. */
 tryst_status bootstrap_client_request(struct bootstrap_client *client,
                                       const struct bootstrap_request *request,
-                                      const struct bootstrap_wait *wait, struct err *err,
-                                      size_t *bytes_p);
+                                      const struct bootstrap_wait *wait, struct err *err);
 
 /** Send BYE, or ABORT with `why`, if the socket takes it at once, and close. */
 void bootstrap_client_close(struct bootstrap_client *client, const struct err *why);

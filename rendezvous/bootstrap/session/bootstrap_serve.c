@@ -143,12 +143,6 @@ void serve_overdue(struct server *server, const struct conn *conn)
     char ranks[RANKS_TEXT_BYTES], seconds[SECONDS_TEXT_BYTES];
     uint64_t waited_ns = conn->request.patience_ns;
     int count;
-    if (conn->request.type == BOOTSTRAP_FRAME_GET) {
-        serve_fail(server, TRYST_E_BOOTSTRAP,
-                   "no rank put '%s' within %s, and rank %d waits for it", conn->name,
-                   seconds_text(waited_ns, seconds), conn->rank);
-        return;
-    }
     ranks_text(server->size, is_absent, server, ranks, &count);
     if (count) {
         fail_absent(server, ranks, waited_ns);
@@ -240,32 +234,22 @@ static void bye_finish(struct server *server, struct conn *conn, bool waited)
         check_left(server);
 }
 
-/* ---- replies ----------------------------------------------------------------------- */
-
-static void result_write(struct server *server, struct conn *conn, tryst_status status,
-                         const void *body, size_t bytes)
+static void result_write(struct server *server, struct conn *conn, const void *body,
+                         size_t bytes)
 {
-    bool gather = conn->request.type == BOOTSTRAP_FRAME_GATHER;
     struct bootstrap_wire_frame frame = {.type = BOOTSTRAP_FRAME_RESULT,
-                                         .status = status,
-                                         .sequence = gather ? conn->request.sequence : 0,
+                                         .sequence = conn->request.sequence,
                                          .bytes = bytes};
     conn_write(server, conn, &frame, sizeof frame, body, bytes, CONN_HEADER);
 }
 
-static void wait_begin(struct server *server, struct conn *conn)
-{
-    conn->state = CONN_WAITING;
-    conn->wait_end_ns = clock_now_ns(server->clock) + conn->request.timeout_ns;
-}
-
-/* ---- all-gather -------------------------------------------------------------------- */
+/* ---- all-gather and broadcast ------------------------------------------------------ */
 
 static void gather_complete(struct server *server)
 {
     struct gather *gather = &server->gather;
     uint8_t *full = gather->in;
-    size_t capacity = gather->in_capacity, bytes = gather->bytes * (size_t)server->size;
+    size_t capacity = gather->in_capacity;
     gather->in = gather->out;
     gather->in_capacity = gather->out_capacity;
     gather->out = full;
@@ -276,25 +260,22 @@ static void gather_complete(struct server *server)
         server->members[rank].gave = false;
     for (size_t i = 0; i < server->conns_count; i++) {
         struct conn *conn = &server->conns[i];
-        if (conn->state == CONN_WAITING && conn->request.type == BOOTSTRAP_FRAME_GATHER)
-            result_write(server, conn, TRYST_OK, full, bytes);
+        if (conn->state == CONN_WAITING)
+            result_write(server, conn, full, gather->total);
     }
 }
 
-/* Take the size from the first part, and allocate room for all parts. */
-static bool gather_begin(struct server *server, const struct conn *conn)
+/* Allocate room for all parts. */
+static bool gather_room(struct gather *gather, size_t bytes)
 {
-    struct gather *gather = &server->gather;
-    size_t bytes = (size_t)conn->request.bytes * (size_t)server->size;
-    if (bytes > gather->in_capacity) {
-        uint8_t *more = mem_resize(gather->in, bytes);
-        if (!more)
-            return false;
-        gather->in = more;
-        gather->in_capacity = bytes;
-    }
-    gather->bytes = (size_t)conn->request.bytes;
-    gather->first_rank = conn->rank;
+    gather->total = bytes;
+    if (bytes <= gather->in_capacity)
+        return true;
+    uint8_t *more = mem_resize(gather->in, bytes);
+    if (!more)
+        return false;
+    gather->in = more;
+    gather->in_capacity = bytes;
     return true;
 }
 
@@ -303,25 +284,36 @@ static bool gather_begin(struct server *server, const struct conn *conn)
 static void gather_header(struct server *server, struct conn *conn)
 {
     struct gather *gather = &server->gather;
-    struct member *member = &server->members[conn->rank];
-    if (conn->request.sequence != gather->sequence || member->gave) {
-        fail_protocol(server, conn->rank, "an all-gather with a wrong number");
+    const struct bootstrap_wire_frame *request = &conn->request;
+    bool all_give = request->type == BOOTSTRAP_FRAME_GATHER;
+    bool gives = all_give || conn->rank == 0;
+    if (request->sequence != gather->sequence || server->members[conn->rank].gave ||
+        (!gives && request->bytes)) {
+        fail_protocol(server, conn->rank,
+                      "an all-gather with a wrong number, or a broadcast not of rank 0");
         return;
     }
-    if (gather->first_rank < 0 && !gather_begin(server, conn)) {
-        fail_nomem(server);
-        return;
+    if (gather->first_rank < 0) {
+        gather->type = request->type;
+        gather->bytes = (size_t)request->bytes;
+        gather->first_rank = conn->rank;
     }
-    if (conn->request.bytes != gather->bytes) {
+    if (request->type != gather->type || (all_give && request->bytes != gather->bytes)) {
         serve_fail(
             server, TRYST_E_GROUP,
             "rank %d gives %llu bytes to step %llu of the bootstrap, rank %d gives "
             "%zu; run the same program and version on all ranks",
-            conn->rank, (unsigned long long)conn->request.bytes,
+            conn->rank, (unsigned long long)request->bytes,
             (unsigned long long)gather->sequence, gather->first_rank, gather->bytes);
         return;
     }
-    conn->payload = gather->in ? gather->in + (size_t)conn->rank * gather->bytes : NULL;
+    if (!gives)
+        return;
+    size_t parts = all_give ? (size_t)server->size : 1, bytes = (size_t)request->bytes;
+    if (!gather_room(gather, parts * bytes))
+        fail_nomem(server);
+    else if (bytes)
+        conn->payload = gather->in + (size_t)conn->rank * bytes;
 }
 
 static void gather_finish(struct server *server, struct conn *conn)
@@ -329,7 +321,8 @@ static void gather_finish(struct server *server, struct conn *conn)
     struct gather *gather = &server->gather;
     server->members[conn->rank].gave = true;
     gather->given_count++;
-    wait_begin(server, conn);
+    conn->state = CONN_WAITING;
+    conn->wait_end_ns = clock_now_ns(server->clock) + conn->request.timeout_ns;
     check_left(server);
     if (server->failure.status != TRYST_OK)
         return;
@@ -337,94 +330,6 @@ static void gather_finish(struct server *server, struct conn *conn)
         return;
     gather->first_rank = -1;
     gather_complete(server);
-}
-
-/* ---- names and values -------------------------------------------------------------- */
-
-#define STORE_ENTRIES_MAX 16384
-#define STORE_BYTES_MAX   (16u << 20)
-
-struct store_entry {
-    struct list_node node;
-    size_t bytes;
-    char name[BOOTSTRAP_WIRE_KEY_BYTES];
-    uint8_t value[];
-};
-
-void serve_store_wipe(struct store *store)
-{
-    struct list_node *node;
-    while ((node = list_pop_front(&store->entries)))
-        mem_free(container_of(node, struct store_entry, node));
-}
-
-/* Find an entry; NULL: no rank has put it yet. */
-static const struct store_entry *store_get(const struct store *store, const char *name)
-{
-    list_for_each_safe (&store->entries, node, after) {
-        const struct store_entry *entry = container_of(node, struct store_entry, node);
-        if (strcmp(entry->name, name) == 0)
-            return entry;
-    }
-    return NULL;
-}
-
-/* Copy a value into the store. TRYST_OK, TRYST_E_INVALID (put twice, or over a limit) or
- * TRYST_E_NOMEM. */
-static tryst_status store_put(struct store *store, const char *name, const void *value,
-                              size_t bytes)
-{
-    if (store_get(store, name) || bytes > BOOTSTRAP_VALUE_MAX ||
-        store->entries_count == STORE_ENTRIES_MAX ||
-        store->bytes + bytes > STORE_BYTES_MAX)
-        return TRYST_E_INVALID;
-    struct store_entry *entry = mem_alloc(sizeof *entry + bytes);
-    if (!entry)
-        return TRYST_E_NOMEM;
-    list_node_init(&entry->node);
-    snprintf(entry->name, sizeof entry->name, "%s", name);
-    entry->bytes = bytes;
-    if (bytes)
-        memcpy(entry->value, value, bytes);
-    list_push_back(&store->entries, &entry->node);
-    store->entries_count++;
-    store->bytes += bytes;
-    return TRYST_OK;
-}
-
-/* Send the value of a new name to the members that wait for it. */
-static void waiters_answer(struct server *server, const char *name)
-{
-    const struct store_entry *entry = store_get(&server->store, name);
-    for (size_t i = 0; entry && i < server->conns_count; i++) {
-        struct conn *conn = &server->conns[i];
-        if (conn->state == CONN_WAITING && conn->request.type == BOOTSTRAP_FRAME_GET &&
-            strcmp(conn->name, entry->name) == 0)
-            result_write(server, conn, TRYST_OK, entry->value, entry->bytes);
-    }
-}
-
-static void put_finish(struct server *server, struct conn *conn)
-{
-    tryst_status status =
-        store_put(&server->store, conn->name, conn->payload + BOOTSTRAP_WIRE_KEY_BYTES,
-                  conn->payload_bytes - BOOTSTRAP_WIRE_KEY_BYTES);
-    if (status == TRYST_E_NOMEM) {
-        fail_nomem(server);
-        return;
-    }
-    result_write(server, conn, status, NULL, 0);
-    if (status == TRYST_OK)
-        waiters_answer(server, conn->name);
-}
-
-static void get_finish(struct server *server, struct conn *conn)
-{
-    const struct store_entry *entry = store_get(&server->store, conn->name);
-    if (entry)
-        result_write(server, conn, TRYST_OK, entry->value, entry->bytes);
-    else
-        wait_begin(server, conn);
 }
 
 /* ---- requests ---------------------------------------------------------------------- */
@@ -441,7 +346,7 @@ static void request_begin(struct server *server, struct conn *conn)
 {
     conn->payload_bytes = (size_t)conn->request.bytes;
     conn->payload = NULL;
-    if (conn->request.type == BOOTSTRAP_FRAME_GATHER)
+    if (conn->request.type != BOOTSTRAP_FRAME_ABORT)
         gather_header(server, conn);
     else if (conn->payload_bytes)
         scratch_header(server, conn);
@@ -476,17 +381,9 @@ void serve_header(struct server *server, struct conn *conn)
 void serve_payload(struct server *server, struct conn *conn)
 {
     uint8_t *scratch = conn->scratch;
-    bool named = conn->request.type == BOOTSTRAP_FRAME_PUT ||
-                 conn->request.type == BOOTSTRAP_FRAME_GET;
     conn->scratch = NULL;
-    if (named && !bootstrap_name_decode(conn->payload, conn->name))
-        fail_protocol(server, conn->rank, "an invalid name");
-    else if (conn->request.type == BOOTSTRAP_FRAME_GATHER)
+    if (conn->request.type != BOOTSTRAP_FRAME_ABORT)
         gather_finish(server, conn);
-    else if (conn->request.type == BOOTSTRAP_FRAME_PUT)
-        put_finish(server, conn);
-    else if (conn->request.type == BOOTSTRAP_FRAME_GET)
-        get_finish(server, conn);
     else
         abort_finish(server, conn);
     mem_free(scratch);

@@ -24,9 +24,6 @@ void serve_fail(struct server *server, tryst_status status, const char *fmt, ...
  *  that can take it. */
 void serve_failure_send(struct server *server, struct conn *conn);
 
-/** Free all names and values. */
-void serve_store_wipe(struct store *store);
-
 #define MEMBER_TEXT_BYTES 192
 /** Describe a rank: "rank 2 (pid 71 on node3, 10.0.0.3:4711)". Returns `text`. */
 char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_BYTES]);

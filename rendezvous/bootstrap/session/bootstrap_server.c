@@ -392,7 +392,6 @@ void server_close(struct server *server)
     for (size_t i = 0; server->conns && i < server->conns_count; i++)
         conn_close(&server->conns[i]);
     bootstrap_listeners_close(&server->listeners);
-    serve_store_wipe(&server->store);
     mem_free(server->gather.in);
     mem_free(server->gather.out);
     mem_free(server->members);
@@ -462,7 +461,6 @@ tryst_status server_open(const struct bootstrap_params *params,
                                            .timeout_ns = params->timeout_ns};
     server->renew_ns = clock_now_ns(params->clock) + RENEW_NS;
     server->gather.first_rank = -1;
-    list_init(&server->store.entries);
     tryst_status status = slots_make(server, own_fd);
     if (status != TRYST_OK) {
         if (!server->conns_count)

@@ -18,7 +18,7 @@
  * One connection:
  *
  *     free ─accept─▶ hello ─HELLO─▶ proof ─PROOF ok─▶ header ◀───────────── reply written
- *                      │ 5 s, nonsense, evicted │ denied,  │ GATHER, PUT, GET        ▲
+ *                      │ 5 s, nonsense, evicted │ denied,  │ GATHER, BROADCAST       ▲
  *                      ▼                        │ not ours ▼                         │
  *                    free ◀─end of file─ linger ◀──┐     payload ─▶ waiting ─▶ (writing)
  *                                         ▲        │       │ BYE, ABORT
@@ -35,7 +35,6 @@
 #include "bootstrap_auth.h"
 #include "bootstrap_net.h"
 #include "bootstrap_wire.h"
-#include "core/memory/list.h"
 
 /** Unproved connections beyond one per rank. */
 #define SERVER_UNPROVED_EXTRA 64
@@ -71,8 +70,7 @@ struct conn {
     struct bootstrap_wire_frame request;
     uint8_t *payload;
     size_t payload_bytes;
-    uint8_t *scratch; /**< owns the payload of PUT, GET, ABORT */
-    char name[BOOTSTRAP_WIRE_KEY_BYTES];
+    uint8_t *scratch; /**< owns the payload of ABORT */
     /** Output: a head, copied here, then bytes that another object owns. */
     uint8_t head[sizeof(struct bootstrap_wire_greeting)];
     size_t head_bytes, body_bytes, sent_bytes;
@@ -94,17 +92,12 @@ struct member {
 struct gather {
     uint64_t sequence;
     int given_count;
-    size_t bytes;   /**< size of each rank's part; valid while first_rank is not -1 */
-    int first_rank; /**< the rank of the part that set `bytes`; -1: none has begun */
+    int first_rank; /**< the rank of the first part; -1: none has begun */
+    uint32_t type;  /**< GATHER or BROADCAST, and the size of a part: the first one's */
+    size_t bytes;
+    size_t total; /**< size of the result */
     uint8_t *in, *out;
     size_t in_capacity, out_capacity;
-};
-
-/** Names and their values, each put once and kept, so that a reply may point at it. A
- *  list is enough: it holds a few names per rank, during the bootstrap only. */
-struct store {
-    struct list entries;
-    size_t entries_count, bytes;
 };
 
 struct server {
@@ -129,7 +122,6 @@ struct server {
     struct member *members;
     int joined_count, left_count;
     struct gather gather;
-    struct store store;
 
     struct err failure;    /**< status TRYST_OK: none */
     bool own_left;         /**< rank 0 has sent BYE or ABORT */

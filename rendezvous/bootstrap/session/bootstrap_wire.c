@@ -32,10 +32,7 @@ static bool request_bytes_allowed(const struct bootstrap_wire_frame *frame, uint
 {
     switch (frame->type) {
     case BOOTSTRAP_FRAME_GATHER: return frame->bytes <= BOOTSTRAP_GATHER_MAX / size;
-    case BOOTSTRAP_FRAME_PUT:
-        return frame->bytes >= BOOTSTRAP_WIRE_KEY_BYTES &&
-               frame->bytes <= BOOTSTRAP_WIRE_KEY_BYTES + BOOTSTRAP_VALUE_MAX;
-    case BOOTSTRAP_FRAME_GET: return frame->bytes == BOOTSTRAP_WIRE_KEY_BYTES;
+    case BOOTSTRAP_FRAME_BROADCAST: return frame->bytes <= BOOTSTRAP_GATHER_MAX;
     case BOOTSTRAP_FRAME_BYE: return frame->bytes == 0;
     case BOOTSTRAP_FRAME_ABORT: return frame->bytes <= BOOTSTRAP_WIRE_TEXT_MAX;
     default: return false;
@@ -50,27 +47,14 @@ bool bootstrap_request_decode(const void *data, uint32_t size,
            request_bytes_allowed(frame_p, size);
 }
 
-bool bootstrap_reply_decode(const void *data, size_t capacity,
+bool bootstrap_reply_decode(const void *data, size_t bytes,
                             struct bootstrap_wire_frame *frame_p)
 {
     memcpy(frame_p, data, sizeof *frame_p);
     if (frame_p->type == BOOTSTRAP_FRAME_RESULT)
-        return frame_p->bytes <= capacity;
+        return frame_p->bytes == bytes;
     return frame_p->type == BOOTSTRAP_FRAME_FAILED &&
            frame_p->bytes <= BOOTSTRAP_WIRE_TEXT_MAX;
-}
-
-bool bootstrap_name_decode(const void *data, char name_p[BOOTSTRAP_WIRE_KEY_BYTES])
-{
-    char name[BOOTSTRAP_WIRE_KEY_BYTES];
-    memcpy(name, data, sizeof name);
-    if (name[0] == '\0' || !memchr(name, '\0', sizeof name))
-        return false;
-    for (const char *at = name; *at; at++)
-        if ((unsigned char)*at < 0x21 || (unsigned char)*at > 0x7e)
-            return false;
-    memcpy(name_p, name, sizeof name);
-    return true;
 }
 
 tryst_status bootstrap_status_decode(int32_t status)

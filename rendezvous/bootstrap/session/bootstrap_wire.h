@@ -13,7 +13,7 @@
  *                                             ◀──    CHALLENGE{version, server nonce}
  *       PROOF{rank, size, pid, host, job, MAC} ─▶    (checks the MAC before all else)
  *                                             ◀──    VERDICT{code, MAC, job}
- *       frame GATHER | PUT | GET              ──▶
+ *       frame GATHER | BROADCAST              ──▶
  *                                             ◀──    frame RESULT | FAILED
  *       frame BYE | ABORT, then close         ──▶
  */
@@ -29,7 +29,7 @@
 #include "rendezvous/bootstrap/session/bootstrap.h"
 
 #define BOOTSTRAP_WIRE_MAGIC   0x5453425453595254ULL /* "TRYSTBST" in memory */
-#define BOOTSTRAP_WIRE_VERSION 2u /* 2: the job, and hosts of 64 characters */
+#define BOOTSTRAP_WIRE_VERSION 3u /* 3: BROADCAST in place of PUT and GET */
 #define BOOTSTRAP_NONCE_BYTES  32
 #define BOOTSTRAP_MAC_BYTES    32 /* HMAC-SHA256 */
 #define BOOTSTRAP_HOST_BYTES   HOST_NAME_BYTES
@@ -100,33 +100,29 @@ _Static_assert(sizeof(struct bootstrap_wire_transcript) == 368, "no padding in a
 enum bootstrap_frame_type {
     /** Request: this rank's bytes for all-gather `sequence`. */
     BOOTSTRAP_FRAME_GATHER = 1,
-    /** Request: name, padded with zeros to 64 bytes, and value. */
-    BOOTSTRAP_FRAME_PUT = 2,
-    BOOTSTRAP_FRAME_GET = 3, /**< request: name, padded with zeros to 64 bytes */
+    /** Request: all-gather `sequence` is rank 0's bytes alone; the others' have none. */
+    BOOTSTRAP_FRAME_BROADCAST = 2,
     BOOTSTRAP_FRAME_BYE = 4, /**< request: leave; no reply */
     /** Request: leave with `status` and a sentence; no reply. */
     BOOTSTRAP_FRAME_ABORT = 5,
-    BOOTSTRAP_FRAME_RESULT = 6, /**< reply: all bytes, the value, or nothing */
+    BOOTSTRAP_FRAME_RESULT = 6, /**< reply: all bytes */
     BOOTSTRAP_FRAME_FAILED = 7  /**< reply: the session failed; the sentence follows */
 };
 
 /** Header of every payload. */
 struct bootstrap_wire_frame {
     uint32_t type;  /**< enum bootstrap_frame_type */
-    int32_t status; /**< RESULT, ABORT, FAILED: a tryst_status; else 0 */
-    /** GATHER: number of the all-gather, from 0; RESULT: the same; else 0 */
+    int32_t status; /**< ABORT, FAILED: a tryst_status; else 0 */
+    /** GATHER, BROADCAST: their number, from 0; RESULT: the same; else 0 */
     uint64_t sequence;
-    /** GATHER, PUT, GET: remaining time that the client waits; the server ignores that of
-     *  PUT. */
-    uint64_t timeout_ns;
+    uint64_t timeout_ns; /**< GATHER, BROADCAST: remaining time that the client waits */
     /** Time that the client waits, from the beginning; for messages only. */
     uint64_t patience_ns;
     uint64_t bytes; /**< bytes of the payload */
 };
 _Static_assert(sizeof(struct bootstrap_wire_frame) == 40, "wire");
 
-#define BOOTSTRAP_WIRE_KEY_BYTES (BOOTSTRAP_KEY_MAX + 1)
-#define BOOTSTRAP_WIRE_TEXT_MAX  (ERR_TEXT_BYTES - 1)
+#define BOOTSTRAP_WIRE_TEXT_MAX (ERR_TEXT_BYTES - 1)
 /** Longest wait that a client may request: the most that TRYST_BOOTSTRAP_TIMEOUT
  *  allows. */
 #define BOOTSTRAP_WIRE_TIMEOUT_MAX_NS (24 * 3600 * NS_PER_S)
@@ -152,13 +148,9 @@ bool bootstrap_verdict_decode(const void *data, struct bootstrap_wire_verdict *v
 /** Decode a request to the server of `size` ranks: type, payload limit, timeout. */
 bool bootstrap_request_decode(const void *data, uint32_t size,
                               struct bootstrap_wire_frame *frame_p);
-/** Decode a reply to a client with room for `capacity` bytes of result. */
-bool bootstrap_reply_decode(const void *data, size_t capacity,
+/** Decode a reply to a client that expects `bytes` bytes of result. */
+bool bootstrap_reply_decode(const void *data, size_t bytes,
                             struct bootstrap_wire_frame *frame_p);
-
-/** Decode a name from its 64 padded bytes; false if empty, not terminated or
- *  unprintable. */
-bool bootstrap_name_decode(const void *data, char name_p[BOOTSTRAP_WIRE_KEY_BYTES]);
 
 /** Return the status if it is one that may end a session, else TRYST_E_PROTOCOL. */
 tryst_status bootstrap_status_decode(int32_t status);

@@ -3,8 +3,9 @@
  * messages and shared words that leave it are changed at random.
  *
  * Idea: no code of the product takes part. The linker puts hostile_rail.c between the
- * library and each transport (--wrap=fault_rail_open) and hostile_link.c between a link
- * and its socket (--wrap=sendmsg). In a process without hostile_start both pass all on.
+ * library and each transport (--wrap=transport_rail_open) and hostile_link.c between a
+ * link and its socket (--wrap=sendmsg). In a process without hostile_start both pass all
+ * on.
  *
  *   hostile.c        what is drawn: whether to strike, which kind, and the changed bytes
  *   hostile_rail.c   frames and bulk; calls hostile_words.c in each progress

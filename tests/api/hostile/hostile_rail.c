@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frames and bulk of a hostile rank (hostile.h).
  *
- * Idea: the linker replaces fault_rail_open (--wrap). The replacement opens the same
- * fault rail over a copy of the transport's table in which a few functions are those
- * below. Rails and endpoints stay the transport's own.
+ * Idea: the linker replaces transport_rail_open (--wrap). The replacement opens the rail
+ * with a copy of the transport's table in which a few functions are those below. Rails
+ * and endpoints stay the transport's own.
  * Invariant: towards the library above the contract of transport.h holds: a frame that
  * was begun can be committed, each bulk is done once. */
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "core/memory/list.h"
 #include "hostile.h"
 #include "rendezvous/protocol/wire/wire.h"
-#include "transports/fault.h"
+#include "transports/transport.h"
 
 enum {
     TABLES_MAX = 8,
@@ -533,24 +533,21 @@ static const struct transport_ops *table_of(const struct transport_ops *inner)
     return &table->ops;
 }
 
-tryst_status __real_fault_rail_open(const struct transport_ops *inner,
-                                    const struct fault_script *script,
-                                    const struct rail_params *params,
-                                    struct rail **rail_p);
-tryst_status __wrap_fault_rail_open(const struct transport_ops *inner,
-                                    const struct fault_script *script,
-                                    const struct rail_params *params,
-                                    struct rail **rail_p);
+tryst_status __real_transport_rail_open(const struct transport_ops *ops,
+                                        const struct rail_params *params,
+                                        struct rail **rail_p);
+tryst_status __wrap_transport_rail_open(const struct transport_ops *ops,
+                                        const struct rail_params *params,
+                                        struct rail **rail_p);
 
 /* Each transport's rails are opened by a thread of their own. */
-tryst_status __wrap_fault_rail_open(const struct transport_ops *inner,
-                                    const struct fault_script *script,
-                                    const struct rail_params *params,
-                                    struct rail **rail_p)
+tryst_status __wrap_transport_rail_open(const struct transport_ops *ops,
+                                        const struct rail_params *params,
+                                        struct rail **rail_p)
 {
     static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&opening);
-    const struct transport_ops *ops = table_of(inner);
+    const struct transport_ops *hostile_ops = table_of(ops);
     pthread_mutex_unlock(&opening);
-    return __real_fault_rail_open(ops, script, params, rail_p);
+    return __real_transport_rail_open(hostile_ops, params, rail_p);
 }

@@ -528,19 +528,6 @@ static void hostile_main(struct rank_run *self)
 
 /* ---- a run ------------------------------------------------------------------------ */
 
-/* Open the context; the hostile rank's rails are wrapped. */
-static void rank_open(struct rank_run *self)
-{
-    static const char *const wrapped[] = {"fault", "seed=1", NULL};
-    static struct harness_params params;
-    if (self->rank->rank == HOSTILE_RANK) {
-        params = *self->rank->params;
-        params.config = wrapped;
-        self->rank->params = &params;
-    }
-    harness_open(self->rank);
-}
-
 static void rank_close(struct rank_run *self)
 {
     tryst_group_close(self->rank->group); /* ends what is pending */
@@ -566,7 +553,7 @@ static void rank_main(struct harness_rank *rank)
     logging = self->run;
     logging_rank = rank->rank;
     random_seed(&self->random, self->plan->seed * RANKS + (uint64_t)rank->rank);
-    rank_open(self);
+    harness_open(rank);
     if (rank->rank == HOSTILE_RANK)
         hostile_main(self);
     else

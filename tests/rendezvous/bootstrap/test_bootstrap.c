@@ -184,84 +184,69 @@ static void early_ranks_wait_for_the_next_session(void **state)
     job_expect(&job, TRYST_OK, NULL);
 }
 
-/* ---- names and values -------------------------------------------------------------- */
+/* ---- broadcast --------------------------------------------------------------------- */
 
-static tryst_status put_and_get(struct job *job, struct bootstrap *bootstrap, int rank,
-                                struct err *err)
+enum { BROADCAST_BYTES = 200000 };
+
+/* Check bytes of rank 0 at every rank, between two all-gathers. */
+static tryst_status broadcast_check(struct bootstrap *bootstrap, int rank, size_t bytes,
+                                    struct err *err)
 {
-    char key[32], value[BOOTSTRAP_VALUE_MAX];
-    size_t bytes;
-    snprintf(key, sizeof key, "from/%d", rank);
-    memset(value, 'a' + rank, sizeof value);
-    size_t mine = rank == 0 ? 0 : rank == 1 ? sizeof value : (size_t)rank;
+    static const uint8_t expected = 0xa5;
+    uint8_t *data = malloc(bytes + 1);
+    memset(data, rank == 0 ? expected : 0, bytes + 1);
+    tryst_status status = bootstrap_broadcast(bootstrap, data, bytes, err);
+    for (size_t i = 0; i < bytes && status == TRYST_OK; i++)
+        if (data[i] != expected)
+            status = err_set(err, TRYST_E_MISMATCH, "byte %zu of %zu", i, bytes);
+    if (status == TRYST_OK && rank != 0 && data[bytes] != 0)
+        status = err_set(err, TRYST_E_MISMATCH, "more than %zu bytes", bytes);
+    free(data);
+    return status;
+}
+
+static tryst_status broadcasts(struct job *job, struct bootstrap *bootstrap, int rank,
+                               struct err *err)
+{
+    static const size_t sizes[] = {1, 0, 4097, BROADCAST_BYTES};
+    int32_t mine = rank, all[JOB_RANKS_MAX];
     tryst_status status = TRYST_OK;
-    for (int i = 0; i < job->size && status == TRYST_OK; i++) {
-        /* The put comes in the middle, so that some gets come before it and some
-         * after. */
-        if (i == job->size / 2)
-            status = bootstrap_put(bootstrap, key, value, mine, err);
-        int from = i < job->size / 2 ? (rank + 1) % job->size : i;
-        if (status != TRYST_OK || (i < job->size / 2 && rank % 2 == 0))
-            continue;
-        if (i < job->size / 2 && from % 2)
-            continue;
-        char got[BOOTSTRAP_VALUE_MAX];
-        snprintf(key, sizeof key, "from/%d", from);
-        status = bootstrap_get(bootstrap, key, got, sizeof got, &bytes, err);
-        size_t expected = from == 0 ? 0 : from == 1 ? sizeof value : (size_t)from;
-        if (status == TRYST_OK && bytes != expected)
-            status = err_set(err, TRYST_E_MISMATCH, "%zu bytes of %s", bytes, key);
-        if (status == TRYST_OK && bytes &&
-            (got[0] != 'a' + from || got[bytes - 1] != got[0]))
-            status = err_set(err, TRYST_E_MISMATCH, "value of %s", key);
-        snprintf(key, sizeof key, "from/%d", rank);
+    (void)job;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && status == TRYST_OK; i++) {
+        status = broadcast_check(bootstrap, rank, sizes[i], err);
+        if (status == TRYST_OK)
+            status = bootstrap_allgather(bootstrap, &mine, sizeof mine, all, err);
+        if (status == TRYST_OK && all[1] != 1)
+            status = err_set(err, TRYST_E_MISMATCH, "an all-gather after a broadcast");
     }
     return status;
 }
 
-static void values_reach_those_who_wait_for_them(void **state)
+static void broadcasts_reach_all(void **state)
 {
     struct job job;
     job_init(&job, 4, AF_INET);
-    job.body = put_and_get;
+    job.body = broadcasts;
     job_run(&job);
     job_expect(&job, TRYST_OK, NULL);
 }
 
-static tryst_status bad_puts(struct job *job, struct bootstrap *bootstrap, int rank,
-                             struct err *err)
+static tryst_status mixed(struct job *job, struct bootstrap *bootstrap, int rank,
+                          struct err *err)
 {
-    char long_key[80], value[BOOTSTRAP_VALUE_MAX + 1] = "v";
-    size_t bytes = 77;
-    memset(long_key, 'k', sizeof long_key);
-    long_key[64] = '\0';
-    snprintf(value, sizeof value, "key%d", rank);
-    bool right =
-        bootstrap_put(bootstrap, value, "x", 2, err) == TRYST_OK &&
-        bootstrap_put(bootstrap, value, "x", 2, err) == TRYST_E_INVALID &&
-        strstr(err->text, "already") &&
-        bootstrap_put(bootstrap, "", "x", 1, err) == TRYST_E_INVALID &&
-        bootstrap_put(bootstrap, "a b", "x", 1, err) == TRYST_E_INVALID &&
-        bootstrap_put(bootstrap, long_key, "x", 1, err) == TRYST_E_INVALID &&
-        bootstrap_put(bootstrap, "big", value, sizeof value, err) == TRYST_E_INVALID &&
-        bootstrap_get(bootstrap, value, long_key, 1, &bytes, err) == TRYST_E_INVALID &&
-        bytes == 77 && strstr(err->text, "2 bytes");
-    long_key[63] = '\0';
-    if (right && rank == 0)
-        right = bootstrap_put(bootstrap, long_key, "x", 1, err) == TRYST_OK;
+    uint8_t mine = 1, all[JOB_RANKS_MAX];
     (void)job;
-    return right ? TRYST_OK : err_set(err, TRYST_E_INVALID, "a bad put was taken");
+    return rank == 1 ? bootstrap_allgather(bootstrap, &mine, 1, all, err)
+                     : bootstrap_broadcast(bootstrap, &mine, 1, err);
 }
 
-static void bad_puts_are_refused_and_harm_nobody(void **state)
+static void broadcast_and_all_gather_do_not_mix(void **state)
 {
-    for (int size = 2; size <= 3; size++) {
-        struct job job;
-        job_init(&job, size, AF_INET);
-        job.body = bad_puts;
-        job_run(&job);
-        job_expect(&job, TRYST_OK, NULL);
-    }
+    struct job job;
+    job_init(&job, 3, AF_INET);
+    job.body = mixed;
+    job_run(&job);
+    job_expect(&job, TRYST_E_GROUP, "run the same program");
 }
 
 /* ---- the caller's own all-gather --------------------------------------------------- */
@@ -300,10 +285,7 @@ static tryst_status gather_once(struct job *job, struct bootstrap *bootstrap, in
     for (int i = 0; i < job->size && status == TRYST_OK; i++)
         if (all[i] != 100 + i)
             status = err_set(err, TRYST_E_MISMATCH, "place %d", i);
-    if (status == TRYST_OK &&
-        bootstrap_put(bootstrap, "key", "v", 1, err) != TRYST_E_UNSUPPORTED)
-        status = err_set(err, TRYST_E_MISMATCH, "a store out of nothing");
-    return status;
+    return status == TRYST_OK ? broadcast_check(bootstrap, rank, 200, err) : status;
 }
 
 static void caller_job(struct job *job, struct caller *caller, struct caller_rank *ranks)
@@ -429,8 +411,8 @@ int main(void)
         cmocka_unit_test(second_session_at_the_same_address),
         cmocka_unit_test(early_connection_leaves_the_port),
         cmocka_unit_test(early_ranks_wait_for_the_next_session),
-        cmocka_unit_test(values_reach_those_who_wait_for_them),
-        cmocka_unit_test(bad_puts_are_refused_and_harm_nobody),
+        cmocka_unit_test(broadcasts_reach_all),
+        cmocka_unit_test(broadcast_and_all_gather_do_not_mix),
         cmocka_unit_test(over_the_callers_allgather),
         cmocka_unit_test(callers_allgather_that_fails_or_is_out_of_order),
         cmocka_unit_test(threads_of_ours_take_no_signal),

@@ -606,16 +606,11 @@ static tryst_status walk_body(struct job *job, struct bootstrap *bootstrap, int 
                               struct err *err)
 {
     uint8_t mine[256] = {0}, all[2 * 256];
-    char key[16];
-    size_t bytes;
     (void)job;
-    snprintf(key, sizeof key, "k%d", rank);
+    (void)rank;
     tryst_status status = bootstrap_allgather(bootstrap, mine, sizeof mine, all, err);
     if (status == TRYST_OK)
-        status = bootstrap_put(bootstrap, key, mine, 9, err);
-    snprintf(key, sizeof key, "k%d", 1 - rank);
-    if (status == TRYST_OK)
-        status = bootstrap_get(bootstrap, key, all, 256, &bytes, err);
+        status = bootstrap_broadcast(bootstrap, mine, sizeof mine, err);
     return status == TRYST_OK ? bootstrap_allgather(bootstrap, NULL, 0, NULL, err)
                               : status;
 }

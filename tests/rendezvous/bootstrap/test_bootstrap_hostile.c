@@ -339,7 +339,7 @@ static void another_version_is_told_ours(void **state)
     peer_expect_closed(peer.fd);
     close(peer.fd);
     job_join(&job);
-    job_expect(&job, TRYST_E_BOOTSTRAP, "has bootstrap version 99, this rank has 2");
+    job_expect(&job, TRYST_E_BOOTSTRAP, "has bootstrap version 99, this rank has 3");
 }
 
 /* ---- members that misbehave -------------------------------------------------------- */
@@ -405,17 +405,15 @@ static void broken_protocol_is_named(void **state)
          {.type = BOOTSTRAP_FRAME_GATHER, .bytes = 40, .timeout_ns = 5 * NS_PER_S},
          40,
          true},
-        {"put of nothing", {.type = BOOTSTRAP_FRAME_PUT, .bytes = 63}, 63, false},
-        {"put without a name", {.type = BOOTSTRAP_FRAME_PUT, .bytes = 64}, 64, false},
-        {"large put",
-         {.type = BOOTSTRAP_FRAME_PUT, .bytes = 64 + 4097},
-         64 + 4097,
+        {"type 3, of an older version", {.type = 3, .bytes = 64}, 64, false},
+        {"broadcast of another rank",
+         {.type = BOOTSTRAP_FRAME_BROADCAST, .sequence = 1, .bytes = 8},
+         8,
          false},
-        {"get without a name",
-         {.type = BOOTSTRAP_FRAME_GET, .bytes = 64, .timeout_ns = NS_PER_S},
-         64,
+        {"huge broadcast",
+         {.type = BOOTSTRAP_FRAME_BROADCAST, .bytes = BOOTSTRAP_GATHER_MAX + 1},
+         0,
          false},
-        {"short get", {.type = BOOTSTRAP_FRAME_GET, .bytes = 10}, 10, false},
         {"talkative bye", {.type = BOOTSTRAP_FRAME_BYE, .bytes = 1}, 1, false},
         {"long abort", {.type = BOOTSTRAP_FRAME_ABORT, .bytes = 512}, 512, false},
     };
@@ -497,7 +495,7 @@ static void impostors_are_found_out(void **state)
          "not a Tryst bootstrap server"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC, .version = 9},
          TRYST_E_HANDSHAKE,
-         "has bootstrap version 9, this rank 1 has version 2"},
+         "has bootstrap version 9, this rank 1 has version 3"},
         {{.magic = BOOTSTRAP_WIRE_MAGIC,
           .version = BOOTSTRAP_WIRE_VERSION,
           .code = BOOTSTRAP_VERDICT_OK},
@@ -547,7 +545,6 @@ static void decoders_bear_anything(void **state)
         struct bootstrap_wire_frame frame;
         struct bootstrap_wire_proof proof;
         struct bootstrap_wire_verdict verdict;
-        char name[BOOTSTRAP_WIRE_KEY_BYTES];
         uint32_t size = 1 + (uint32_t)random_range(&random, 1000);
         size_t capacity = (size_t)random_range(&random, 1000);
         for (size_t at = 0; at < sizeof data.bytes; at += 8) {
@@ -562,18 +559,17 @@ static void decoders_bear_anything(void **state)
             data.frame.timeout_ns %= NS_PER_S;
         if (bootstrap_request_decode(&data, size, &frame)) {
             assert_true(frame.bytes * size <= BOOTSTRAP_GATHER_MAX ||
-                        frame.bytes <= 4160);
-            assert_true(frame.type >= 1 && frame.type <= 5);
+                        frame.type == BOOTSTRAP_FRAME_BROADCAST ||
+                        frame.bytes < ERR_TEXT_BYTES);
+            assert_true(frame.type >= 1 && frame.type <= 5 && frame.type != 3);
         }
         if (bootstrap_reply_decode(&data, capacity, &frame))
-            assert_true(frame.bytes <= capacity || frame.bytes < ERR_TEXT_BYTES);
+            assert_true(frame.bytes == capacity || frame.bytes < ERR_TEXT_BYTES);
         if (bootstrap_proof_decode(&data, &proof))
             assert_true(strlen(proof.host) < sizeof proof.host &&
                         strlen(proof.job) < sizeof proof.job);
         if (bootstrap_verdict_decode(&data, &verdict))
             assert_true(strlen(verdict.job) < sizeof verdict.job);
-        if (bootstrap_name_decode(&data, name))
-            assert_true(strlen(name) < sizeof name);
         tryst_status status = bootstrap_status_decode((int32_t)data.frame.status);
         assert_true(status >= 100);
     }

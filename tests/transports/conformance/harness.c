@@ -15,6 +15,7 @@
 
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
+#include "transports/rail_start.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 const unsigned conf_patience = 5;
@@ -447,25 +448,6 @@ static void memory_end(struct conf_ctx *ctx)
     CONF_EQUAL(ctx, memory_cache_close(ctx->regions), 0);
 }
 
-/* Open the rail; with a setting fault=…, through the fault wrapper. */
-static void rail_start(struct conf_ctx *ctx, const struct transport_ops *ops,
-                       const struct rail_params *params)
-{
-    const char *text = config_str(ctx->config, CONFIG_FAULT);
-    struct fault_script script;
-    char why[TRANSPORT_TEXT_MAX];
-    if (!*text) {
-        CONF_EQUAL(ctx, transport_rail_open(ops, params, &ctx->rail), TRYST_OK);
-        ctx->ops = ctx->rail->ops =
-            ops; /* the stage must also call the sabotaged transport */
-        return;
-    }
-    CONF_EQUAL(ctx, fault_script_parse(text, &script, why), TRYST_OK);
-    CONF_EQUAL(ctx, fault_rail_open(ops, &script, params, &ctx->rail), TRYST_OK);
-    ctx->ops = ctx->rail->ops;
-    CONF_EQUAL(ctx, ctx->ops->rail_attach(ctx->rail), TRYST_OK);
-}
-
 void conf_open(struct conf_ctx *ctx)
 {
     struct conf_rank *mine = &ctx->shared->ranks[ctx->rank];
@@ -484,7 +466,9 @@ void conf_open(struct conf_ctx *ctx)
     if (!ops)
         CONF_FAIL(ctx, "%s: %s", ctx->subject->transport, text);
     CONF_EQUAL(ctx, poller_open(&ctx->poller), TRYST_OK);
-    rail_start(ctx, sabotage_ops(ops, ctx->subject->sabotage), &params);
+    ops = sabotage_ops(ops, ctx->subject->sabotage);
+    CONF_EQUAL(ctx, rail_start(ops, &params, &ctx->rail), TRYST_OK);
+    ctx->ops = ctx->rail->ops;
     CONF_CHECK(ctx, ctx->rail->events == &events);
     CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 &&
                         ctx->rail->frame_max >= TRANSPORT_FRAME_BYTES);

@@ -24,8 +24,6 @@
 #include "place.h"
 #include "support/patience.h"
 #include "transports/device.h"
-#include "transports/fault.h"
-#include "transports/fault_script.h"
 #include "transports/link/link_listen.h"
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"

@@ -12,7 +12,8 @@
  *   --except X  without the cases whose name contains X (up to 8 times)
  *   --descriptors N  the limit of open descriptors of a rank (RLIMIT_NOFILE)
  *   --leaks N   the fabric's library is known to leak up to N KiB a life
- *   UCX_Y=z     into the environment, for the fabric's library; FI_Y=z likewise
+ *   UCX_Y=z     into the environment, for the fabric's library; FI_Y=z likewise, and
+ *               TRYST_FAULT=script for the fault wrapper
  *
  * CMakeLists.txt has one line per transport. Exit 77: the transport or a device is not
  * available; the reason is printed. TRYST_TEST_SEED replays, TRYST_TEST_VERBOSE prints
@@ -226,7 +227,8 @@ static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
             descriptors_limit(strtoul(argv[++i], NULL, 10));
         else if (strcmp(argv[i], "--leaks") == 0 && i + 1 < argc)
             subject->leaks_kib = strtol(argv[++i], NULL, 10);
-        else if (strncmp(argv[i], "UCX_", 4) == 0 || strncmp(argv[i], "FI_", 3) == 0)
+        else if (strncmp(argv[i], "UCX_", 4) == 0 || strncmp(argv[i], "FI_", 3) == 0 ||
+                 strncmp(argv[i], "TRYST_FAULT=", 12) == 0)
             (void)putenv(argv[i]);
         else if (strchr(argv[i], '=') && settings < 7)
             subject->settings[settings++] = argv[i];

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fault wrapper's objects (fault.c), and the functions that hold frames and bulks
  * back (fault_hold.c). */
-#ifndef TRYST_TRANSPORTS_FAULT_FAULT_PRIVATE_H
-#define TRYST_TRANSPORTS_FAULT_FAULT_PRIVATE_H
+#ifndef TRYST_TESTS_TRANSPORTS_FAULT_FAULT_PRIVATE_H
+#define TRYST_TESTS_TRANSPORTS_FAULT_FAULT_PRIVATE_H
 
 #include <stddef.h>
 
 #include "core/memory/list.h"
 #include "core/os/poller.h"
 #include "core/os/random.h"
-#include "transports/fault.h"
-#include "transports/fault_script.h"
+#include "fault.h"
 #include "transports/module.h"
 
 /** Each kind of fault has a separate random stream: adding a kind does not change the

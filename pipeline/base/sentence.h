@@ -3,8 +3,8 @@
  *
  * A text that does not fit is cut and stays terminated. If the buffer is NULL or its
  * capacity 0, all text is dropped. */
-#ifndef TRYST_PIPELINE_BASE_TEXT_H
-#define TRYST_PIPELINE_BASE_TEXT_H
+#ifndef TRYST_PIPELINE_BASE_SENTENCE_H
+#define TRYST_PIPELINE_BASE_SENTENCE_H
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,21 +13,22 @@
 /** Size of a buffer for the longest text: tryst_last_error keeps no more bytes. */
 #define TRYST_PIPELINE_TEXT_MAX 65536
 
-struct text {
+struct sentence {
     char *data;
     size_t capacity;
     size_t used; /**< bytes of all pieces so far, including those that were cut */
 };
 
-static inline struct text text_begin(char *data, size_t capacity)
+static inline struct sentence sentence_begin(char *data, size_t capacity)
 {
     if (data && capacity > 0) {
         data[0] = '\0';
     }
-    return (struct text){.data = data, .capacity = data ? capacity : 0};
+    return (struct sentence){.data = data, .capacity = data ? capacity : 0};
 }
 
-TRYST_PRINTF(2, 3) static inline void text_add(struct text *out, const char *format, ...)
+TRYST_PRINTF(2, 3)
+static inline void sentence_add(struct sentence *out, const char *format, ...)
 {
     size_t room = out->used < out->capacity ? out->capacity - out->used : 0;
     va_list args;

@@ -23,11 +23,11 @@
  *                     becomes ready, here or at the peer (0)
  *    stuck=1          ep_close does nothing, as in a fabric that hangs: the inner
  *                     transport gets no close, and `closed` never comes (0)
- *    clock_us=5000    set the rank's clock ahead by this, in traces and to its peers (0);
- *                     not a fault of transports, but part of the same script
+ *    clock_us=5000    set the rank's clock ahead by this, in traces and to its peers (0;
+ *                     tests/rendezvous/fault_clock.c)
  */
-#ifndef TRYST_TRANSPORTS_FAULT_SCRIPT_H
-#define TRYST_TRANSPORTS_FAULT_SCRIPT_H
+#ifndef TRYST_TESTS_TRANSPORTS_FAULT_FAULT_SCRIPT_H
+#define TRYST_TESTS_TRANSPORTS_FAULT_FAULT_SCRIPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

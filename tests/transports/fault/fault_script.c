@@ -3,7 +3,7 @@
  * Fault scripts as text (fault_script.h). A table row per item holds its name, type and
  * place.
  */
-#include "transports/fault_script.h"
+#include "fault_script.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file reduce_reference.h
- *  Reductions element by element, as the manual words them. Only tests compile this file:
- *  the kernels must give the same results, bit for bit.
+ *  Reductions element by element, as the manual words them: the kernels of core/reduce
+ *  must give the same results, bit for bit.
  */
-#ifndef TRYST_CORE_REDUCE_REDUCE_REFERENCE_H
-#define TRYST_CORE_REDUCE_REDUCE_REFERENCE_H
+#ifndef TRYST_TESTS_CORE_REDUCE_REFERENCE_H
+#define TRYST_TESTS_CORE_REDUCE_REFERENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
