@@ -145,7 +145,8 @@ void auto_priority_set(const tryst_coll *coll, tryst_op *op,
     uint64_t begun = priorities_count(priorities, submitted->period);
     if (begun)
         period_begin(coll, op->step, begun);
+    int32_t priority;
     if (!(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND)) &&
-        priorities_get(priorities, coll->recorder_name, submitted->use, &op->priority))
-        op->flags |= TRYST_OP_PRIORITY;
+        priorities_get(priorities, coll->recorder_name, submitted->use, &priority))
+        op_priority_set(op, URGENCY_TRAINING, priority);
 }

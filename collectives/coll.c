@@ -156,8 +156,7 @@ void run_begin(struct rendezvous *rdv, struct submission *submission)
         coll_run_put(run);
         return;
     }
-    op->tensor = run->out;
-    op->bytes = coll_bytes(run->coll->count, run->coll->element_bytes);
+    op_tensor_set(op, &run->out, coll_bytes(run->coll->count, run->coll->element_bytes));
     run->urgency = op->urgency;
     run_fail_if_lost(run);
     flows_start(rdv, run);

@@ -94,18 +94,13 @@ tryst_status coll_op_open(tryst_step *step, tryst_key *label,
     tryst_op *op = op_open(step->rdv, OP_COLL);
     if (!op)
         return refuse_nomem("submit");
-    op->key = prepared_ref(label);
+    op_key_set(op, label);
     op->step = step;
     op->step_id = step->id;
-    op->tensor = (tryst_tensor){0};
+    op_tensor_set(op, NULL, 0);
     op->coll = coll;
-    if (params) {
-        op->flags = params->flags;
-        op->priority = params->flags & TRYST_OP_PRIORITY ? params->priority : 0;
-        op->deadline_at_ns = params->deadline_ns; /* relative until op_submit_run */
-        op->callback = params->callback;
-        op->callback_arg = params->arg;
-    }
+    if (params)
+        op_params_set(op, params);
     *op_p = op;
     return TRYST_OK;
 }

@@ -23,26 +23,27 @@ bool op_begin_refused(tryst_op *op);
  *  abort its step; returns false. */
 bool op_begin_starved(tryst_op *op);
 
-/** Set the time of submission, and make the deadline an absolute time. The coarse clock
- *  is exact enough for warnings of waits. It is read once for all submissions between two
- *  passes: reading it for each took a tenth of the time of an 8-byte message. */
-static inline void op_times_set(tryst_op *op)
+/** Return the time of submission, and make the deadline an absolute time. The coarse
+ *  clock is exact enough for warnings of waits. It is read once for all submissions
+ *  between two passes: reading it for each took a tenth of the time of an 8-byte
+ *  message. */
+static inline uint64_t op_submission_ns(tryst_op *op)
 {
     enum { STAMPS = 32 }; /* read again after this many, in case no pass runs */
     struct rendezvous *rdv = op->rdv;
     if (__builtin_expect(rdv->trace || op->deadline_at_ns, 0)) {
-        op->submitted_ns = rendezvous_now(rdv);
+        uint64_t now_ns = rendezvous_now(rdv);
         if (op->deadline_at_ns)
-            op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
+            op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - now_ns
                                      ? UINT64_MAX
-                                     : op->deadline_at_ns + op->submitted_ns;
-        return;
+                                     : op->deadline_at_ns + now_ns;
+        return now_ns;
     }
     if (rdv->times.stamps_left-- == 0) {
         rdv->times.stamp_ns = clock_coarse_ns(rdv->clock);
         rdv->times.stamps_left = STAMPS - 1;
     }
-    op->submitted_ns = rdv->times.stamp_ns;
+    return rdv->times.stamp_ns;
 }
 
 /** Set the urgency. Without a mask (TRYST_SCHED=fifo) only the order of submission
@@ -68,19 +69,17 @@ static inline bool op_begin(tryst_op *op, struct scope *scope, uint64_t tie)
 {
     struct rendezvous *rdv = op->rdv;
     bool has_peer = op->kind <= OP_RECV;
-    op->scope = scope;
-    op_times_set(op);
+    op_scope_enter(op, scope, op_submission_ns(op));
     if (has_peer)
         op->peer = peer_get(rdv->group,
                             op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank);
-    list_push_back(&scope->ops, &op->scope_node);
     rdv->counters.submitted++;
     op_urgency_set(op, tie);
     bool open = scope->state != SCOPE_CLOSING && scope->abort_status == TRYST_OK;
     if (!open || (op->peer && op->peer->life >= PEER_GIVING_UP))
         return op_begin_refused(op);
     if (op->peer)
-        op->entry = entry_get(scope, op->key);
+        op_entry_set(op, entry_get(scope, op->key));
     bool bound = op->entry || !has_peer;
     if (!bound || (op->deadline_at_ns && deadline_add(rdv, op) != TRYST_OK))
         return op_begin_starved(op);

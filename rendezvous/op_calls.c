@@ -70,8 +70,7 @@ static void op_raise(tryst_op *op, int32_t priority)
     if (op->reported || op->kind == OP_STEP_CLOSE || (spoke && priority >= op->priority))
         return;
     op->raised |= !(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND));
-    op->flags = (op->flags | TRYST_OP_PRIORITY) & ~TRYST_OP_BACKGROUND;
-    op->priority = priority;
+    op_priority_set(op, URGENCY_TRAINING, priority);
     op->rdv->op_events->raise(op, rank);
 }
 

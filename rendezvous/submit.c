@@ -131,8 +131,7 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
  * find a registered region that covers it. */
 static void op_tensor_copy(tryst_op *op, const tryst_tensor *tensor)
 {
-    op->tensor = *tensor;
-    op->bytes = tensor->count * dtype_bytes(tensor->dtype);
+    op_tensor_set(op, tensor, tensor->count * dtype_bytes(tensor->dtype));
     if (!tensor->mem && op->bytes > EAGER_BYTES_LIMIT && op->rdv->memory)
         op->tensor.mem = memory_find(op->rdv->memory, tensor->data, op->bytes);
 }
@@ -143,14 +142,10 @@ static void op_params_copy(tryst_op *op, const tryst_tensor *tensor,
     if (tensor)
         op_tensor_copy(op, tensor);
     else
-        op->tensor = (tryst_tensor){0};
+        op_tensor_set(op, NULL, 0);
     if (!params)
         return;
-    op->flags = params->flags;
-    op->priority = params->flags & TRYST_OP_PRIORITY ? params->priority : 0;
-    op->deadline_at_ns = params->deadline_ns; /* relative until op_submit_run */
-    op->callback = params->callback;
-    op->callback_arg = params->arg;
+    op_params_set(op, params);
     op->alloc = params->alloc;
     op->alloc_arg = params->alloc_arg;
 }
@@ -208,7 +203,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
         pool_put(rdv->ops, op);
         return refuse_nomem("submit");
     }
-    op->key = prepared_ref(key);
+    op_key_set(op, key);
     op->step = step;
     op->step_id = step->id;
     op->submit.run = op_submit_run;

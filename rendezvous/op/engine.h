@@ -257,6 +257,14 @@ static inline void op_fail(tryst_op *op, tryst_status status, const char *text)
     op_fail_from(op, (struct cause){status, -1, status}, text);
 }
 
+/** Put the operation into its step, at this time of submission. */
+static inline void op_scope_enter(tryst_op *op, struct scope *scope,
+                                  uint64_t submitted_ns)
+{
+    op->scope = scope;
+    op->submitted_ns = submitted_ns;
+    list_push_back(&scope->ops, &op->scope_node);
+}
 /** Have pass_reap run at the end of the pass. */
 static inline void engine_reap_soon(struct rendezvous *rdv)
 {

@@ -145,6 +145,18 @@ tryst_status op_refuse_failed(const tryst_op *op, tryst_status status)
     return status;
 }
 
+void op_text_set(tryst_op *op, const char *text)
+{
+    if (!op->text)
+        op->text = mem_strdup(text);
+}
+
+void op_text_drop(tryst_op *op)
+{
+    mem_free(op->text);
+    op->text = NULL;
+}
+
 /* Put the title of a failed send or receive before its text. Without memory the text
  * stays as it is. */
 static void op_text_title(tryst_op *op)
@@ -229,8 +241,8 @@ __attribute__((noinline)) static void op_report_details(tryst_op *op, const char
         op->origin_status = op->scope->abort_status;
         op->origin_rank = op->scope->abort_rank;
     }
-    if (text && !op->text)
-        op->text = mem_strdup(text); /* out of memory: the status remains */
+    if (text)
+        op_text_set(op, text);
     if (op->final != TRYST_OK && op->kind <= OP_RECV && !op->shaped)
         op_text_title(op);
     if (op->flow) { /* a part of an operation; not counted as one */

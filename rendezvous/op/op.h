@@ -247,6 +247,45 @@ static inline void op_unref(tryst_op *op)
         atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) == 1)
         op_free(op);
 }
+/** Name the operation by its key, and take a reference to the key. */
+static inline void op_key_set(tryst_op *op, tryst_key *key)
+{
+    op->key = prepared_ref(key);
+}
+/** Set the tensor, of `bytes` bytes; NULL: none. */
+static inline void op_tensor_set(tryst_op *op, const tryst_tensor *tensor, uint64_t bytes)
+{
+    op->tensor = tensor ? *tensor : (tryst_tensor){0};
+    op->bytes = bytes;
+}
+/** Set what the user requests of an operation, with a relative deadline. */
+static inline void op_params_set(tryst_op *op, const tryst_op_params *params)
+{
+    op->flags = params->flags;
+    op->priority = params->flags & TRYST_OP_PRIORITY ? params->priority : 0;
+    op->deadline_at_ns = params->deadline_ns;
+    op->callback = params->callback;
+    op->callback_arg = params->arg;
+}
+/** Give the operation this priority in this class. */
+static inline void op_priority_set(tryst_op *op, enum urgency_class kind,
+                                   int32_t priority)
+{
+    uint32_t others = op->flags & ~(TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND);
+    op->flags = others | TRYST_OP_PRIORITY |
+                (kind == URGENCY_BACKGROUND ? TRYST_OP_BACKGROUND : 0);
+    op->priority = priority;
+}
+/** Bind the operation to the entry of its key; NULL: none. */
+static inline void op_entry_set(tryst_op *op, struct entry *entry)
+{
+    op->entry = entry;
+}
+/** Set the text of the failure, a copy, unless there is one. Without memory there is
+ *  none. */
+void op_text_set(tryst_op *op, const char *text);
+/** Drop the text of the failure. */
+void op_text_drop(tryst_op *op);
 /** Add or drop a hold of the progress domain. No atomic is needed: only the progress
  *  domain calls these two functions. */
 static inline void op_hold(tryst_op *op)

@@ -139,7 +139,7 @@ static void slice_not_in_place(tryst_op *op, tryst_status status)
     if (op->done_status != TRYST_OK)
         return;
     op->done_status = status;
-    op->text = op->text ? op->text : mem_strdup("cannot copy the tensor to the device");
+    op_text_set(op, "cannot copy the tensor to the device");
 }
 
 /* Fail, after the end of its id, a receive that has been failing while the id was
@@ -297,8 +297,7 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
         status = op_memory_check_now(op->rdv, &tensor);
     if (status != TRYST_OK)
         return status;
-    op->tensor = tensor;
-    op->bytes = bytes;
+    op_tensor_set(op, &tensor, bytes);
     return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op, false);
 }
 
@@ -547,10 +546,8 @@ static void recv_deferred(tryst_op *op)
 static void recv_answered(tryst_op *op, struct cause cause, struct wire_text peer_text,
                           uint32_t upto)
 {
-    if (op->fail != TRYST_OK && op->fail != TRYST_E_CONTEXT && op->fail != cause.status) {
-        mem_free(op->text);
-        op->text = NULL;
-    }
+    if (op->fail != TRYST_OK && op->fail != TRYST_E_CONTEXT && op->fail != cause.status)
+        op_text_drop(op);
     op_cause_explain(op, cause, peer_text);
     recv_ending(op, cause, upto, 0);
 }

@@ -59,28 +59,23 @@ static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
     op->urgency = *urgency;
     if (!op->rdv->set.urgency_mask)
         return; /* first come, first served */
-    op->flags = TRYST_OP_PRIORITY;
-    if (urgency_class(urgency) == URGENCY_BACKGROUND)
-        op->flags |= TRYST_OP_BACKGROUND;
-    op->priority = urgency_priority(urgency);
+    op_priority_set(op, urgency_class(urgency), urgency_priority(urgency));
 }
 
 /* Put the flow's operation into its step. The operation has no handle: the protocol
  * alone holds it. */
 static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *params)
 {
-    op->key = prepared_ref(params->key);
+    op_key_set(op, params->key);
     op->step_id = params->step_id;
-    op->scope = params->scope;
-    op->tensor = *params->tensor;
-    op->bytes = op->tensor.count * dtype_bytes(op->tensor.dtype);
-    op->submitted_ns = rendezvous_now(op->rdv);
+    op_tensor_set(op, params->tensor,
+                  params->tensor->count * dtype_bytes(params->tensor->dtype));
     op_urgency_put(op, &params->urgency);
     op->flow = flow;
     op->shape = flow->shape;
     op->shaped = true;
     flow->op = op;
-    list_push_back(&op->scope->ops, &op->scope_node);
+    op_scope_enter(op, params->scope, rendezvous_now(op->rdv));
     op_unref(op);
 }
 
@@ -106,7 +101,7 @@ static tryst_status flow_start(struct rendezvous *rdv, enum op_kind kind,
     if (!op)
         return TRYST_E_NOMEM;
     op->peer = peer;
-    op->entry = entry;
+    op_entry_set(op, entry);
     op_fill(op, flow, params);
     *op_p = op;
     return TRYST_OK;
@@ -183,8 +178,7 @@ void flow_raise(struct flow *flow, int32_t priority)
     tryst_op *op = flow->op;
     if (!op)
         return;
-    op->flags = (op->flags | TRYST_OP_PRIORITY) & ~TRYST_OP_BACKGROUND;
-    op->priority = priority;
+    op_priority_set(op, URGENCY_TRAINING, priority);
     op->rdv->op_events->raise(op, urgency_rank(URGENCY_TRAINING, priority) &
                                       op->rdv->set.urgency_mask);
 }

@@ -41,8 +41,8 @@ void op_origin_set(tryst_op *op, struct cause cause, const char *text)
     op->origin_rank = cause.origin_rank;
     op->origin_fail =
         cause.origin_status == cause.status ? TRYST_OK : cause.origin_status;
-    if (text && !op->text)
-        op->text = mem_strdup(text);
+    if (text)
+        op_text_set(op, text);
 }
 
 void op_cause_set(tryst_op *op, struct cause cause, const char *text)
@@ -121,8 +121,8 @@ void op_cause_explain(tryst_op *op, struct cause cause, struct wire_text peer_te
 {
     char text[CAUSE_TEXT_BYTES];
     const char *sentence = cause_sentence(cause, peer_text, text);
-    if (sentence && !op->text)
-        op->text = mem_strdup(sentence);
+    if (sentence)
+        op_text_set(op, sentence);
     /* A send may have this status from the consumer's allocate-callback. */
     if (cause.status == TRYST_E_ABORTED && op->kind == OP_RECV)
         abort_report(op->rdv, op->scope, cause, sentence ? sentence : "", op->peer->rank);

@@ -52,7 +52,7 @@ static void flow_mismatch_explain(tryst_op *op, const char *own, const char *the
                    "rank %d has %s, rank %d has %s; give all ranks the same "
                    "collective, count, dtype, reduction and root",
                    op->rdv->group->roster.rank, own, op->peer->rank, theirs);
-    op->text = mem_strdup(text);
+    op_text_set(op, text);
 }
 
 void op_mismatch_explain(tryst_op *op, struct shape other)
@@ -68,7 +68,7 @@ void op_mismatch_explain(tryst_op *op, struct shape other)
                        "ranks %d and %d cut the collective into different slices: their "
                        "groups do not run the same plan",
                        op->rdv->group->roster.rank, op->peer->rank);
-        op->text = mem_strdup(text);
+        op_text_set(op, text);
         return;
     }
     if (other.flow || op_shape_of(op)) {
@@ -79,7 +79,7 @@ void op_mismatch_explain(tryst_op *op, struct shape other)
                    "the receive has %s, the send %s; both ends must give the same dtype "
                    "and count",
                    send ? theirs : own, send ? own : theirs);
-    op->text = mem_strdup(text);
+    op_text_set(op, text);
 }
 
 void op_refusal_explain(tryst_op *op, struct shape shape)
@@ -91,5 +91,5 @@ void op_refusal_explain(tryst_op *op, struct shape shape)
     (void)snprintf(text, sizeof text,
                    "the alloc callback of rank %d's receive provided no room for %s",
                    op->rdv->group->roster.rank, what);
-    op->text = mem_strdup(text);
+    op_text_set(op, text);
 }
