@@ -9,7 +9,7 @@
 #include "core/os/random.h"
 #include "overlay_fake.h"
 #include "plan_check.h"
-#include "topology/plan/lp.h"
+#include "topology/plan/plan_mwu.h"
 
 #define G 1e9
 
@@ -170,19 +170,29 @@ static void answers_are_found(void **state)
     }
 }
 
+/* Return the time of a byte by multiplicative weights, without simplifying. */
+static double weights_s_per_byte(struct overlay *overlay, enum plan_op op)
+{
+    struct plan_params params = {.op = op};
+    struct plan_mwu_params mwu = {.gap = 1e-4, .calls_max = 2000, .mu_by_gap = true};
+    struct plan_work *work;
+    assert_int_equal(plan_work_open(overlay, &params, false, NULL, &work), TRYST_OK);
+    assert_int_equal(plan_mwu(work, &mwu), TRYST_OK);
+    double time = plan_work_time(work, NULL) / work->scale;
+    plan_work_close(work);
+    return time;
+}
+
 static void weights_alone_come_near(void **state)
 {
     for (size_t i = 0; i < COUNT_OF(answers); i++) {
         const struct answer *answer = &answers[i];
         struct overlay *overlay = answer->make(answer->n);
         for (int op = 0; op < PLAN_OPS; op++) {
-            struct plan_params params = {.op = (enum plan_op)op, .weights_only = true};
-            struct plan *plan = plan_check_open(overlay, &params, NULL);
-            double time = plan->s_per_byte * G;
+            double time = weights_s_per_byte(overlay, (enum plan_op)op) * G;
             if (time < answer->time[op] - 1e-9 || time > answer->time[op] * 1.0002)
                 fail_msg("%s, operation %d: %.9f, not %.9f", answer->what, op, time,
                          answer->time[op]);
-            plan_close(plan);
         }
         fake_close(overlay);
     }
@@ -223,16 +233,12 @@ static void every_plan_keeps_its_word(void **state)
         struct plan_params params = {
             .op = (enum plan_op)random_range(&random, PLAN_OPS),
             .root = (uint32_t)random_range(&random, overlay->ranks_count),
-            .weights_only = random_range(&random, 4) == 0,
             .gap_max = random_range(&random, 2) ? 0 : 0.01};
         struct plan *plan = plan_check_open(overlay, &params, NULL);
-        double gap = params.gap_max > 0    ? params.gap_max
-                     : params.weights_only ? 1e-3
-                                           : 1e-8;
+        double gap = params.gap_max > 0 ? params.gap_max : 1e-8;
         if (plan->s_per_byte - plan->bound_s_per_byte > gap * plan->s_per_byte)
-            fail_msg("round %d, operation %d%s: time %g, bound %g", round, (int)params.op,
-                     params.weights_only ? ", weights only" : "", plan->s_per_byte,
-                     plan->bound_s_per_byte);
+            fail_msg("round %d, operation %d: time %g, bound %g", round, (int)params.op,
+                     plan->s_per_byte, plan->bound_s_per_byte);
         plan_close(plan);
         fake_close(overlay);
     }
@@ -391,9 +397,9 @@ static void a_wrong_root_is_refused(void **state)
     fake_close(overlay);
 }
 
-static tryst_status open_and_close(struct overlay *overlay, enum plan_op op, bool weights)
+static tryst_status open_and_close(struct overlay *overlay, enum plan_op op)
 {
-    struct plan_params params = {.op = op, .weights_only = weights};
+    struct plan_params params = {.op = op};
     struct plan *plan;
     tryst_status status = plan_open(overlay, &params, NULL, NULL, &plan);
     if (!status)
@@ -406,9 +412,8 @@ static void no_memory_is_said(void **state)
     struct overlay *overlay = two_racks(4);
     for (int op = 0; op < PLAN_OPS; op++) {
         /* so that the walk does not count what is loaded once */
-        open_and_close(overlay, (enum plan_op)op, false);
-        WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op, false));
-        WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op, true));
+        open_and_close(overlay, (enum plan_op)op);
+        WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op));
     }
     fake_close(overlay);
 }

@@ -97,10 +97,9 @@ static tryst_status classes_price(struct plan_work *work,
         return status;
     if (classes->rows && classes->rows <= work->rows / 4) {
         status = plan_mwu(classes, &mwu);
-        if (!status && !params->weights_only)
+        if (!status)
             status = plan_columns(classes, GAP_EXACT, CLASSES_CALLS);
-        if (!status || status == TRYST_E_UNSUPPORTED) {
-            status = TRYST_OK;
+        if (!status) {
             plan_work_price(classes, classes->best_row_price);
             plan_work_price_links(work, classes->price);
             work->priced_count += classes->priced_count;
@@ -110,10 +109,9 @@ static tryst_status classes_price(struct plan_work *work,
     return status;
 }
 
-static tryst_status shares_solve(struct plan_work *work, const struct plan_params *params,
-                                 double gap)
+static tryst_status shares_solve(struct plan_work *work, double gap)
 {
-    bool columns = !params->weights_only && plan_columns_can(work);
+    bool columns = plan_columns_can(work);
     struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS),
                                   .calls_max = columns ? CALLS_BEFORE_LP * work->effort
                                                        : calls_max(work),
@@ -121,7 +119,7 @@ static tryst_status shares_solve(struct plan_work *work, const struct plan_param
     tryst_status status = plan_mwu(work, &mwu);
     if (!status && columns)
         status = plan_columns(work, gap, CALLS_MAX);
-    if (status && status != TRYST_E_UNSUPPORTED)
+    if (status)
         return status;
     mwu.gap = fmax(gap, GAP_WEIGHTS_ALONE);
     mwu.calls_max = calls_max(work);
@@ -165,7 +163,7 @@ static tryst_status solve(struct plan_work *work, const struct plan_params *para
     bool few = !status && found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
                plan_work_used(work) <= most; /* the seed's trees meet the bound */
     if (!status && !few)
-        status = shares_solve(work, params, gap);
+        status = shares_solve(work, gap);
     if (!status && before) /* fewer trees would double the time of a repair */
         few = plan_work_used(work) <= most;
     return status ? status : plan_simplify(work, params, time_enough(work, gap), few);

@@ -66,8 +66,6 @@ struct plan_params {
     /** Time after which solving stops; 0: no limit. With a limit, the plan depends on the
      *  machine's speed, so two runs may differ. */
     uint64_t budget_ns;
-    /** Use multiplicative weights even if the LP solver is installed. */
-    bool weights_only;
 };
 
 /** Return the half to show in reports: the broadcast half, else the reduce half. */

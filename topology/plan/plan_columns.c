@@ -28,7 +28,7 @@
 #define DEARER     0.3
 
 /* With more rows the LP costs more than it gains: a mesh of 64 has 2016 rows, all of them
- * tight, and Clp runs for minutes where the weights reach 1e-3 in a second. Counted, not
+ * tight, and the LP runs for minutes where the weights reach 1e-3 in a second. Counted, not
  * timed, so that plans repeat. */
 #define ROWS_MAX 700
 /* An LP with this few rows is always fast. */
@@ -150,7 +150,7 @@ static tryst_status generate(struct generation *generation, double gap,
         if (generation->pivots_left < 1 ||
             !lp_solve(generation->lp, (uint32_t)generation->pivots_left))
             return TRYST_OK; /* given up: the shares of the previous solve stay */
-        generation->pivots_left -= lp_pivots(generation->lp) + LP_SOLVE_PIVOTS;
+        generation->pivots_left -= lp_pivots(generation->lp);
         shares_set(generation);
         double time = lp_time(generation->lp);
         if (time - work->bound <= gap * time || work->priced_count >= calls_end ||

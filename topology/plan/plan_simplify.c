@@ -87,7 +87,7 @@ static bool solve(struct thinning *thinning)
     if (thinning->pivots_left < 1 ||
         !lp_solve(thinning->lp, (uint32_t)thinning->pivots_left))
         return false;
-    thinning->pivots_left -= lp_pivots(thinning->lp) + LP_SOLVE_PIVOTS;
+    thinning->pivots_left -= lp_pivots(thinning->lp);
     return true;
 }
 
@@ -164,7 +164,7 @@ static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most
         thin(&thinning, limit, most);
     }
     thinning_wipe(&thinning);
-    return status == TRYST_E_UNSUPPORTED ? TRYST_OK : status;
+    return status;
 }
 
 /* Build at most `trees_max` trees for each group, with the least slowdown of `time` that
@@ -207,16 +207,14 @@ static tryst_status fewer(struct plan_work *work, const struct plan_params *para
 {
     uint64_t most =
         params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
-    tryst_status status = TRYST_OK;
     bool found;
-    if (!params->weights_only)
-        status = thin_all(work, limit, UINT32_MAX);
+    tryst_status status = thin_all(work, limit, UINT32_MAX);
     uint32_t used = plan_work_used(work);
     if (!status && used > most)
         status = build_few(work, limit, params->trees_max);
     else if (!status && used > work->groups)
         status = plan_seed(work, limit, limit, used - 1, &found);
-    if (!status && plan_work_used(work) > most && !params->weights_only)
+    if (!status && plan_work_used(work) > most)
         status = thin_all(work, plan_work_time(work, NULL) * (1 + GRAIN), (uint32_t)most);
     return status;
 }

@@ -5,8 +5,7 @@
  * One idea: the plan's trees give orders in which near ranks follow each other, shapes
  * over these orders give depth and degree, and a small linear program gives a set its
  * shares.
- * Invariant: effort is counted, so equal inputs give equal sets. Without Clp all sets
- * have equal shares or the plan's.
+ * Invariant: effort is counted, so equal inputs give equal sets.
  */
 #include "candidates.h"
 
@@ -173,7 +172,7 @@ static tryst_status column_add(struct making *making, const struct plan_tree *tr
 }
 
 /* Set the shares for which the busiest link takes the least time. Returns false if they
- * were not found: no Clp, no links, no memory, or more than PIVOTS_MAX pivots. */
+ * were not found: no links, no memory, or more than PIVOTS_MAX pivots. */
 static bool shares_solve(struct making *making, struct plan_tree *trees, uint32_t count)
 {
     struct lp *lp;
