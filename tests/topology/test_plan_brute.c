@@ -193,7 +193,7 @@ static void plans_are_as_good_as_any(void **state)
         struct overlay *overlay = network_make(&random, ranks);
         params.root = (uint32_t)random_range(&random, ranks);
         double least = least_time(overlay, &params);
-        struct plan *plan = plan_check_open(overlay, &params, NULL);
+        struct plan *plan = plan_check_open(overlay, &params);
         if (fabs(plan->s_per_byte - least) > 1e-6 * least)
             fail_msg(
                 "round %d, operation %d, %u ranks: %.9g s per GB, and %.9g is the least",

@@ -41,7 +41,7 @@ static int plans_print(void)
         struct text text = {0};
         char *json;
         if (overlay_open(graph, NULL, 0, NULL, &overlay) ||
-            plan_open(overlay, &params, NULL, NULL, &plan))
+            plan_open(overlay, &params, NULL, &plan))
             return 1;
         struct plan_report report = {.graph = graph,
                                      .overlay = overlay,

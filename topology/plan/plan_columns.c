@@ -56,8 +56,8 @@ static void generation_wipe(struct generation *generation)
 
 static tryst_status generation_init(struct generation *generation, struct plan_work *work)
 {
-    *generation = (struct generation){
-        .work = work, .pivots_left = PIVOT_WORK * work->effort / work->rows};
+    *generation =
+        (struct generation){.work = work, .pivots_left = PIVOT_WORK / work->rows};
     tryst_status status = lp_open(work->rows, work->groups, &generation->lp);
     if (status)
         return status;

@@ -48,8 +48,7 @@ static void thinning_wipe(struct thinning *thinning)
 static tryst_status thinning_init(struct thinning *thinning, struct plan_work *work)
 {
     uint32_t count = plan_work_used(work);
-    *thinning = (struct thinning){.work = work,
-                                  .pivots_left = PIVOT_WORK * work->effort / work->rows};
+    *thinning = (struct thinning){.work = work, .pivots_left = PIVOT_WORK / work->rows};
     tryst_status status = lp_open(work->rows, work->groups, &thinning->lp);
     if (status)
         return status;
