@@ -174,10 +174,9 @@ static void answers_are_found(void **state)
 static double weights_s_per_byte(struct overlay *overlay, enum plan_op op)
 {
     struct plan_params params = {.op = op};
-    struct plan_mwu_params mwu = {.gap = 1e-4, .calls_max = 2000, .mu_by_gap = true};
     struct plan_work *work;
     assert_int_equal(plan_work_open(overlay, &params, false, NULL, &work), TRYST_OK);
-    assert_int_equal(plan_mwu(work, &mwu), TRYST_OK);
+    assert_int_equal(plan_mwu(work, 1e-4, 2000), TRYST_OK);
     double time = plan_work_time(work, NULL) / work->scale;
     plan_work_close(work);
     return time;

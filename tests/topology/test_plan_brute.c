@@ -131,11 +131,11 @@ static double least_time(struct overlay *overlay, const struct plan_params *para
     for (uint32_t i = 0; i < links; i++)
         brute.load[i] = 1;
     overlay_costs(overlay, brute.load, cost);
-    assert_int_equal(lp_open(links, all_roots ? n : 1, &brute.lp), TRYST_OK);
+    assert_int_equal(lp_open(links, all_roots ? n : 1, UINT32_MAX, &brute.lp), TRYST_OK);
     for (uint32_t root = 0; root < n; root++)
         if (all_roots || params->op == PLAN_ALLREDUCE || root == params->root)
             root_add(&brute, params->op, cost, root, all_roots ? root : 0);
-    assert_true(lp_solve(brute.lp, UINT32_MAX));
+    assert_true(lp_solve(brute.lp));
     double time = lp_time(brute.lp) / brute.scale;
     lp_close(brute.lp);
     test_free(brute.load);

@@ -4,8 +4,8 @@
  *
  * One idea: a basis has a position for each row and group. Column j of its inverse is the
  * unit vector e_j while the slack of row j is basic, and then it is not stored. A pivot
- * subtracts multiples of one vector from the stored columns, from the values of the basic
- * variables, and from their last items, which are the reduced costs.
+ * subtracts multiples of one vector from the stored columns and from the values of the
+ * basic variables; the last items of these vectors are the reduced costs.
  * Invariants: a basic slack is at its row's position. Right sides of rows are raised by
  * different amounts of about 1e-10, so that few pivots stand still (A. Charnes 1952);
  * shares and T are read without these amounts.
@@ -16,163 +16,161 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "topology/base/arrays.h"
 
 #define NONE UINT32_MAX
-/* Least amount by which a reduced cost is worth a pivot. */
+/* A reduced cost below -COST_NEAR is worth a pivot. */
 #define COST_NEAR 1e-10
-/* Least pivot element. */
+/* The least pivot element. */
 #define PIVOT_LEAST 1e-8
-/* What a basic variable may fall below 0 for a larger pivot element (Harris 1973). */
+/* How far a basic variable may fall below 0 for a larger pivot element (Harris 1973). */
 #define VALUE_NEAR 1e-12
-/* Least right side of a row; the largest is twice this. */
+/* The least right side of a row; the largest is twice this. */
 #define RAISED 1e-10
 /* Pivots after which the inverse is computed anew, against rounding errors. */
 #define FACTOR_PIVOTS 500
 
 struct column {
-    uint32_t first, count; /* its entries; the last one is its group's */
-    uint32_t position;     /* in the basis; NONE: not basic */
-    double cost;           /* 0; 1 for T; dearer than any gain where it is shut */
+    uint32_t count;    /* of its entries; the last one is its group's */
+    uint32_t *rows;    /* by entry */
+    double *values;    /* by entry */
+    uint32_t position; /* in the basis; NONE: not basic */
+    double cost;       /* 0; 1 for T; dearer than any gain where the column is shut */
 };
 
 /* Variables number slacks first, by row, then columns; column 0 is T. */
 struct lp {
-    uint32_t rows, size; /* size: rows + groups */
-    uint32_t *entry_row; /* by entry */
-    double *entry;       /* by entry */
-    uint32_t entries_count;
-    size_t entry_rows_room, entries_room;
+    struct arrays arrays; /* memory of all arrays below, except `columns` */
+    uint32_t rows, size;  /* size: rows + groups */
     struct column *columns;
     uint32_t columns_count;
     size_t columns_room;
-    double most;      /* the largest entry so far */
-    uint32_t *basis;  /* by position: variable; NONE before the first solve */
-    double **inverse; /* by row and group: the stored column; NULL: e_j */
-    double **spare;   /* unused memory of stored columns */
-    uint32_t spare_count, stored_count;
+    double most;       /* the largest value so far */
+    uint32_t *basis;   /* by position: variable; NONE: none yet */
+    double **inverse;  /* by row and group: the stored column; NULL: e_j */
+    double **spare;    /* memory for more stored columns */
     double *value;     /* by position: value of the basic variable */
-    double *direction; /* by position: fall of the value per unit that enters */
-    uint32_t pivots;   /* of the last solve */
-    uint32_t pivots_since_factor;
+    double *direction; /* by position: fall of that value per unit that enters */
+    uint32_t spare_count, stored_max;
+    uint32_t pivots_left, pivots_to_factor;
 };
 
 void lp_close(struct lp *lp)
 {
     if (!lp)
         return;
-    for (uint32_t i = 0; lp->inverse && i < lp->size; i++)
-        mem_free(lp->inverse[i]);
-    while (lp->spare_count > 0)
-        mem_free(lp->spare[--lp->spare_count]);
-    mem_free(lp->entry_row);
-    mem_free(lp->entry);
+    arrays_free(&lp->arrays);
     mem_free(lp->columns);
-    mem_free(lp->basis);
-    mem_free(lp->inverse);
-    mem_free(lp->spare);
-    mem_free(lp->value);
-    mem_free(lp->direction);
     mem_free(lp);
 }
 
-/* Make room for one more column and its entries, and for one more stored column of the
- * inverse: as many are stored as columns are basic, and one more within a pivot. */
-static bool column_reserve(struct lp *lp, uint32_t entries)
+static double *vector_new(struct lp *lp)
 {
-    size_t need = (size_t)lp->entries_count + entries;
+    return arrays_alloc(&lp->arrays, (size_t)lp->size + 1, sizeof(double));
+}
+
+/* Add memory for a stored column: as many are stored as columns are basic, and one more
+ * within a pivot. */
+static void spare_add(struct lp *lp)
+{
+    if (lp->stored_max > lp->size)
+        return;
+    lp->spare[lp->spare_count++] = vector_new(lp);
+    lp->stored_max++;
+}
+
+/* Append a column with uninitialized entries. Returns NULL if out of memory. */
+static struct column *column_new(struct lp *lp, uint32_t count, double cost)
+{
     if (!mem_reserve(&lp->columns, &lp->columns_room, (size_t)lp->columns_count + 1,
-                     sizeof *lp->columns) ||
-        !mem_reserve(&lp->entry_row, &lp->entry_rows_room, need, sizeof *lp->entry_row) ||
-        !mem_reserve(&lp->entry, &lp->entries_room, need, sizeof *lp->entry))
-        return false;
-    if (lp->stored_count > lp->size)
-        return true;
-    double *stored = mem_zalloc_array((size_t)lp->size + 1, sizeof *stored);
-    if (!stored)
-        return false;
-    lp->spare[lp->spare_count++] = stored;
-    lp->stored_count++;
-    return true;
-}
-
-static void entry_add(struct lp *lp, uint32_t row, double value)
-{
-    lp->entry_row[lp->entries_count] = row;
-    lp->entry[lp->entries_count++] = value;
-    lp->columns[lp->columns_count].count++;
-    lp->most = fmax(lp->most, value);
-}
-
-static void column_begin(struct lp *lp, double cost)
-{
-    lp->columns[lp->columns_count] =
-        (struct column){.first = lp->entries_count, .position = NONE, .cost = cost};
+                     sizeof *lp->columns))
+        return NULL;
+    struct column *column = &lp->columns[lp->columns_count++];
+    *column = (struct column){.count = count, .position = NONE, .cost = cost};
+    column->rows = arrays_alloc(&lp->arrays, count, sizeof *column->rows);
+    column->values = arrays_alloc(&lp->arrays, count, sizeof *column->values);
+    spare_add(lp);
+    return lp->arrays.status ? NULL : column;
 }
 
 tryst_status lp_column_add(struct lp *lp, uint32_t group, uint32_t values_count,
                            const uint32_t *rows, const double *values)
 {
-    if (!column_reserve(lp, values_count + 1))
+    struct column *column = column_new(lp, values_count + 1, 0);
+    if (!column)
         return TRYST_E_NOMEM;
-    column_begin(lp, 0);
+    memcpy(column->rows, rows, values_count * sizeof *rows);
+    memcpy(column->values, values, values_count * sizeof *values);
+    column->rows[values_count] = lp->rows + group;
+    column->values[values_count] = 1;
     for (uint32_t i = 0; i < values_count; i++)
-        entry_add(lp, rows[i], values[i]);
-    entry_add(lp, lp->rows + group, 1);
-    lp->columns_count++;
+        lp->most = fmax(lp->most, values[i]);
     return TRYST_OK;
 }
 
-tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, struct lp **lp_p)
+static tryst_status lp_init(struct lp *lp)
+{
+    lp->basis = arrays_alloc(&lp->arrays, lp->size, sizeof *lp->basis);
+    lp->inverse = arrays_alloc(&lp->arrays, lp->size, sizeof *lp->inverse);
+    lp->spare = arrays_alloc(&lp->arrays, (size_t)lp->size + 1, sizeof *lp->spare);
+    lp->value = vector_new(lp);
+    lp->direction = vector_new(lp);
+    if (lp->arrays.status)
+        return TRYST_E_NOMEM;
+    spare_add(lp);
+    struct column *time = column_new(lp, lp->rows, 1);
+    for (uint32_t i = 0; time && i < lp->rows; i++) {
+        time->rows[i] = i;
+        time->values[i] = -1;
+    }
+    return time ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, uint32_t pivots_max,
+                     struct lp **lp_p)
 {
     struct lp *lp = mem_zalloc(sizeof *lp);
     if (!lp)
         return TRYST_E_NOMEM;
     lp->rows = rows_count;
     lp->size = rows_count + groups_count;
-    lp->basis = mem_zalloc_array(lp->size, sizeof *lp->basis);
-    lp->inverse = mem_zalloc_array(lp->size, sizeof *lp->inverse);
-    lp->spare = mem_zalloc_array((size_t)lp->size + 1, sizeof *lp->spare);
-    lp->value = mem_zalloc_array((size_t)lp->size + 1, sizeof *lp->value);
-    lp->direction = mem_zalloc_array((size_t)lp->size + 1, sizeof *lp->direction);
-    if (!lp->basis || !lp->inverse || !lp->spare || !lp->value || !lp->direction ||
-        !column_reserve(lp, rows_count) || !column_reserve(lp, rows_count)) {
+    lp->pivots_left = pivots_max;
+    tryst_status status = lp_init(lp);
+    if (status)
         lp_close(lp);
-        return TRYST_E_NOMEM;
-    }
-    memset(lp->basis, 0xff, lp->size * sizeof *lp->basis);
-    column_begin(lp, 1);
-    for (uint32_t i = 0; i < rows_count; i++)
-        entry_add(lp, i, -1);
-    lp->columns_count++;
-    *lp_p = lp;
-    return TRYST_OK;
+    else
+        *lp_p = lp;
+    return status;
 }
 
 /* ---- pivots ------------------------------------------------------------------------ */
 
-/* Write how the basic variables fall per unit of the column; last the reduced cost. */
-static void direction_set(struct lp *lp, const struct column *column)
+/* Find how the basic variables fall per unit of a variable that enters, and last its
+ * reduced cost. */
+static void direction_set(struct lp *lp, uint32_t entering)
 {
     double *direction = lp->direction;
-    memset(direction, 0, ((size_t)lp->size + 1) * sizeof *direction);
+    size_t bytes = ((size_t)lp->size + 1) * sizeof *direction;
+    if (entering < lp->rows) {
+        memcpy(direction, lp->inverse[entering], bytes);
+        return;
+    }
+    const struct column *column = &lp->columns[entering - lp->rows];
+    memset(direction, 0, bytes);
     direction[lp->size] = column->cost;
-    for (uint32_t k = column->first; k < column->first + column->count; k++) {
-        const double *inverse = lp->inverse[lp->entry_row[k]];
-        double value = lp->entry[k];
+    for (uint32_t k = 0; k < column->count; k++) {
+        const double *inverse = lp->inverse[column->rows[k]];
         if (!inverse)
-            direction[lp->entry_row[k]] += value;
+            direction[column->rows[k]] += column->values[k];
         for (uint32_t i = 0; inverse && i <= lp->size; i++)
-            direction[i] += value * inverse[i];
+            direction[i] += column->values[k] * inverse[i];
     }
 }
 
-/* Eliminate the direction from a vector by position. */
 static void eliminate(const struct lp *lp, uint32_t position, double *vector)
 {
     double part = vector[position] / lp->direction[position];
-    if (part == 0)
-        return;
-    for (uint32_t i = 0; i <= lp->size; i++)
+    for (uint32_t i = 0; part != 0 && i <= lp->size; i++)
         vector[i] -= part * lp->direction[i];
     vector[position] = part;
 }
@@ -180,7 +178,7 @@ static void eliminate(const struct lp *lp, uint32_t position, double *vector)
 static void basis_put(struct lp *lp, uint32_t position, uint32_t variable)
 {
     lp->basis[position] = variable;
-    if (variable != NONE && variable >= lp->rows)
+    if (variable >= lp->rows)
         lp->columns[variable - lp->rows].position = position;
 }
 
@@ -191,28 +189,37 @@ static void swap(double *vector, uint32_t a, uint32_t b)
     vector[b] = kept;
 }
 
-/* Move a slack that has entered to its own position; its column need not be stored. */
-static void slack_settle(struct lp *lp, uint32_t position, uint32_t slack)
+/* Store e_j as column j. */
+static void inverse_store(struct lp *lp, uint32_t j)
 {
-    lp->spare[lp->spare_count++] = lp->inverse[slack];
-    lp->inverse[slack] = NULL;
-    for (uint32_t j = 0; j < lp->size; j++)
-        if (lp->inverse[j])
-            swap(lp->inverse[j], position, slack);
-    swap(lp->value, position, slack);
-    basis_put(lp, position, lp->basis[slack]);
-    basis_put(lp, slack, slack);
+    lp->inverse[j] = lp->spare[--lp->spare_count];
+    memset(lp->inverse[j], 0, ((size_t)lp->size + 1) * sizeof **lp->inverse);
+    lp->inverse[j][j] = 1;
 }
 
-/* Let a variable enter the basis at a position, along lp->direction. */
+static void inverse_drop(struct lp *lp, uint32_t j)
+{
+    if (lp->inverse[j])
+        lp->spare[lp->spare_count++] = lp->inverse[j];
+    lp->inverse[j] = NULL;
+}
+
+/* Let a variable enter at a position, along its direction; move a slack from there to its
+ * own position. */
 static void pivot(struct lp *lp, uint32_t position, uint32_t entering)
 {
     uint32_t leaving = lp->basis[position];
-    if (!lp->inverse[position]) {
-        double *unit = lp->spare[--lp->spare_count];
-        memset(unit, 0, ((size_t)lp->size + 1) * sizeof *unit);
-        unit[position] = 1;
-        lp->inverse[position] = unit;
+    if (!lp->inverse[position])
+        inverse_store(lp, position);
+    if (entering < lp->rows) {
+        inverse_drop(lp, entering);
+        swap(lp->direction, position, entering);
+        swap(lp->value, position, entering);
+        for (uint32_t j = 0; j < lp->size; j++)
+            if (lp->inverse[j])
+                swap(lp->inverse[j], position, entering);
+        basis_put(lp, position, lp->basis[entering]);
+        position = entering;
     }
     for (uint32_t j = 0; j < lp->size; j++)
         if (lp->inverse[j])
@@ -221,8 +228,6 @@ static void pivot(struct lp *lp, uint32_t position, uint32_t entering)
     if (leaving != NONE && leaving >= lp->rows)
         lp->columns[leaving - lp->rows].position = NONE;
     basis_put(lp, position, entering);
-    if (entering < lp->rows)
-        slack_settle(lp, position, entering);
 }
 
 /* ---- the basis --------------------------------------------------------------------- */
@@ -247,15 +252,13 @@ static uint32_t free_find(const struct lp *lp)
     return best;
 }
 
-/* Compute the inverse for the slacks at their positions and the columns that have one.
- * Returns false if the basis is singular. */
+/* Compute the inverse for the basic slacks and the columns that have a position. Returns
+ * false if the basis is singular. */
 static bool factor(struct lp *lp)
 {
-    lp->pivots_since_factor = 0;
+    lp->pivots_to_factor = FACTOR_PIVOTS;
     for (uint32_t i = 0; i < lp->size; i++) {
-        if (lp->inverse[i])
-            lp->spare[lp->spare_count++] = lp->inverse[i];
-        lp->inverse[i] = NULL;
+        inverse_drop(lp, i);
         lp->basis[i] = i < lp->rows && lp->basis[i] == i ? i : NONE;
         lp->value[i] = i < lp->rows ? raised(i) : 1;
     }
@@ -263,7 +266,7 @@ static bool factor(struct lp *lp)
     for (uint32_t c = 0; c < lp->columns_count; c++) {
         if (lp->columns[c].position == NONE)
             continue;
-        direction_set(lp, &lp->columns[c]);
+        direction_set(lp, lp->rows + c);
         uint32_t position = free_find(lp);
         if (position == NONE)
             return false;
@@ -272,32 +275,31 @@ static bool factor(struct lp *lp)
     return true;
 }
 
-/* Start with T, the first open column of each group and the slacks of all rows but the
+/* Start with T, the first open column of each group, and the slacks of all rows but the
  * busiest. Returns false if a group has no open column. */
 static bool start(struct lp *lp)
 {
     double *load = lp->direction;
-    uint32_t busiest = 0;
+    uint32_t busiest = 0, groups = 0;
     memset(load, 0, lp->size * sizeof *load);
     for (uint32_t c = 1; c < lp->columns_count; c++) {
         struct column *column = &lp->columns[c];
-        uint32_t last = column->first + column->count - 1;
         column->position = NONE;
-        if (column->cost > 0 || load[lp->entry_row[last]] > 0)
+        if (column->cost > 0 || load[column->rows[column->count - 1]] > 0)
             continue;
-        for (uint32_t k = column->first; k <= last; k++)
-            load[lp->entry_row[k]] += lp->entry[k];
-        column->position = 0;
+        for (uint32_t k = 0; k < column->count; k++)
+            load[column->rows[k]] += column->values[k];
+        column->position = 0; /* factor finds the true one */
+        groups++;
     }
-    for (uint32_t i = lp->rows; i < lp->size; i++)
-        if (!(load[i] > 0))
-            return false;
     for (uint32_t i = 0; i < lp->rows; i++) {
         lp->basis[i] = i;
         if (load[i] - raised(i) > load[busiest] - raised(busiest))
             busiest = i;
     }
     lp->basis[busiest] = NONE;
+    if (groups < lp->size - lp->rows)
+        return false;
     lp->columns[0].position = 0;
     return factor(lp);
 }
@@ -307,9 +309,9 @@ static bool start(struct lp *lp)
 static double reduced_cost(const struct lp *lp, const struct column *column)
 {
     double cost = column->cost;
-    for (uint32_t k = column->first; k < column->first + column->count; k++) {
-        const double *inverse = lp->inverse[lp->entry_row[k]];
-        cost += inverse ? lp->entry[k] * inverse[lp->size] : 0;
+    for (uint32_t k = 0; k < column->count; k++) {
+        const double *inverse = lp->inverse[column->rows[k]];
+        cost += inverse ? column->values[k] * inverse[lp->size] : 0;
     }
     return cost;
 }
@@ -319,19 +321,14 @@ static uint32_t entering_find(const struct lp *lp)
 {
     uint32_t best = NONE;
     double least = -COST_NEAR;
-    for (uint32_t i = 0; i < lp->rows; i++)
-        if (lp->inverse[i] && lp->inverse[i][lp->size] < least) {
-            least = lp->inverse[i][lp->size];
-            best = i;
-        }
-    for (uint32_t c = 1; c < lp->columns_count; c++) {
-        const struct column *column = &lp->columns[c];
-        if (column->position != NONE || column->cost > 0)
+    for (uint32_t v = 0; v < lp->rows + lp->columns_count; v++) {
+        const struct column *column = v < lp->rows ? NULL : &lp->columns[v - lp->rows];
+        if (column ? column->position != NONE || column->cost > 0 : !lp->inverse[v])
             continue;
-        double cost = reduced_cost(lp, column);
+        double cost = column ? reduced_cost(lp, column) : lp->inverse[v][lp->size];
         if (cost < least) {
             least = cost;
-            best = lp->rows + c;
+            best = v;
         }
     }
     return best;
@@ -354,34 +351,21 @@ static uint32_t leaving_find(const struct lp *lp)
     return best;
 }
 
-static bool shut_in_use(const struct lp *lp)
+bool lp_solve(struct lp *lp)
 {
-    bool used = false;
-    for (uint32_t c = 1; c < lp->columns_count; c++)
-        used |= lp->columns[c].cost > 0 && lp_share(lp, c - 1) > 1e-9;
-    return used;
-}
-
-bool lp_solve(struct lp *lp, uint32_t pivots_max)
-{
-    lp->pivots = 0;
     if (lp->columns[0].position == NONE && !start(lp))
         return false;
-    for (; lp->pivots < pivots_max; lp->pivots++) {
-        if (lp->pivots_since_factor++ >= FACTOR_PIVOTS && !factor(lp))
+    for (; lp->pivots_left > 0; lp->pivots_left--) {
+        if (lp->pivots_to_factor-- == 0 && !factor(lp))
             return false;
         uint32_t entering = entering_find(lp);
         if (entering == NONE)
-            return !shut_in_use(lp);
-        if (entering < lp->rows)
-            memcpy(lp->direction, lp->inverse[entering],
-                   ((size_t)lp->size + 1) * sizeof *lp->direction);
-        else
-            direction_set(lp, &lp->columns[entering - lp->rows]);
+            return true;
+        direction_set(lp, entering);
         uint32_t position = leaving_find(lp);
         if (position == NONE)
             return false;
-        lp->value[position] = fmax(lp->value[position], 0);
+        lp->value[position] = fmax(lp->value[position], 0); /* else the next may fall */
         pivot(lp, position, entering);
     }
     return false;
@@ -392,17 +376,14 @@ void lp_column_shut(struct lp *lp, uint32_t column, bool shut)
     struct column *changed = &lp->columns[column + 1];
     double cost = shut ? 2 * (1 + lp->most) : 0, more = cost - changed->cost;
     changed->cost = cost;
-    if (changed->position == NONE)
-        return;
-    for (uint32_t j = 0; j < lp->size; j++)
+    for (uint32_t j = 0; changed->position != NONE && j < lp->size; j++)
         if (lp->inverse[j])
             lp->inverse[j][lp->size] -= more * lp->inverse[j][changed->position];
-    lp->value[lp->size] -= more * lp->value[changed->position];
 }
 
 /* ---- results ----------------------------------------------------------------------- */
 
-/* Return a column's value, without what the rows' right sides are raised by. */
+/* Return a column's value, without what the right sides are raised by. */
 static double value_of(const struct lp *lp, uint32_t column)
 {
     uint32_t position = lp->columns[column].position;
@@ -431,9 +412,4 @@ void lp_prices(const struct lp *lp, double *price_p)
     }
     for (uint32_t i = 0; i < lp->rows; i++)
         price_p[i] = sum > 0 ? price_p[i] / sum : 1.0 / lp->rows;
-}
-
-uint32_t lp_pivots(const struct lp *lp)
-{
-    return lp->pivots;
 }

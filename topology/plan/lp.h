@@ -23,20 +23,23 @@
 
 struct lp;
 
-/** Create the program without columns. Returns TRYST_OK or TRYST_E_NOMEM. */
-tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, struct lp **lp_p);
+/** Create the program without columns. All solves together make at most `pivots_max`
+ *  pivots. Returns TRYST_OK or TRYST_E_NOMEM. */
+tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, uint32_t pivots_max,
+                     struct lp **lp_p);
 void lp_close(struct lp *lp);
 
 /** Append a column; columns number from 0. `rows` and `values` are copied.
  *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status lp_column_add(struct lp *lp, uint32_t group, uint32_t values_count,
                            const uint32_t *rows, const double *values);
-/** Shut a column, or open it again. A shut column keeps its number and has no share. */
+/** Shut a column, or open it again. A shut column keeps its number and has no share while
+ *  another one of its group is open. */
 void lp_column_shut(struct lp *lp, uint32_t column, bool shut);
 
-/** Solve from the previous basis. Returns false if a group has no open column, or the
- *  program is unsolved after `pivots_max` pivots; the basis is kept. */
-bool lp_solve(struct lp *lp, uint32_t pivots_max);
+/** Solve from the previous basis. Returns false if a group has no column, or the
+ *  pivots are used up; the basis is kept. */
+bool lp_solve(struct lp *lp);
 
 /** Return T of the last solve. */
 double lp_time(const struct lp *lp);
@@ -44,7 +47,5 @@ double lp_time(const struct lp *lp);
 double lp_share(const struct lp *lp, uint32_t column);
 /** Write the prices of the rows in the last solve: ≥ 0, with sum 1. */
 void lp_prices(const struct lp *lp, double *price_p);
-/** Return the number of pivots of the last solve. */
-uint32_t lp_pivots(const struct lp *lp);
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * Plans: from an overlay to trees, shares and their proof (see plan.h).
  *
- * One idea: multiplicative weights find good trees and prices fast; column generation
- * over these trees ends at the optimum; loads, time and bound of the plan are then
- * recomputed from trees and prices alone, as a checker would do it.
+ * One idea: trees that are grown greedily often meet the bound; column generation finds
+ * the optimum, and multiplicative weights come near it where the links are too many;
+ * loads, time and bound of the plan are then recomputed from trees and prices alone, as a
+ * checker would do it.
  */
 #include "plan.h"
 
@@ -21,17 +22,16 @@
 
 /* The gap that gap_max 0 means; rounding decides whether a smaller one is reached. */
 #define GAP_EXACT 1e-9
-/* The gap at which multiplicative weights stop if an LP follows. */
-#define GAP_WEIGHTS 1e-3
-/* The gap at which multiplicative weights stop if no LP follows. */
-#define GAP_WEIGHTS_ALONE 1e-4
+/* The gap at which multiplicative weights stop. */
+#define GAP_WEIGHTS 1e-4
+/* The gap, or the calls of the oracle, at which they stop before columns are generated:
+ * after more calls these would have been faster. */
+#define GAP_START   1e-3
+#define CALLS_START 300
 /* Calls of the oracle: CALL_WORK ÷ (ranks² + rows), within these limits. */
 #define CALL_WORK 1.6e6
 #define CALLS_MIN 200
 #define CALLS_MAX 2000
-/* Calls before the LP starts: after more of them the LP would have been faster, after
- * fewer it lacks trees to start from. */
-#define CALLS_BEFORE_LP 300
 /* Calls of the oracle to price the classes of links. */
 #define CLASSES_CALLS 200
 
@@ -65,42 +65,30 @@ static tryst_status classes_price(struct plan_work *work,
                                   const struct plan_params *params)
 {
     struct plan_work *classes;
-    struct plan_mwu_params mwu = {.gap = GAP_WEIGHTS, .calls_max = CLASSES_CALLS};
     tryst_status status = plan_work_open(work->overlay, params, true, NULL, &classes);
     if (status)
         return status;
     if (classes->rows && classes->rows <= work->rows / 4) {
-        status = plan_mwu(classes, &mwu);
-        if (!status)
-            status = plan_columns(classes, GAP_EXACT, CLASSES_CALLS);
-        if (!status) {
-            plan_work_price(classes, classes->best_row_price);
-            plan_work_price_links(work, classes->price);
-            work->priced_count += classes->priced_count;
-        }
+        status = plan_columns(classes, GAP_EXACT, CLASSES_CALLS);
+        plan_work_price(classes, classes->best_row_price);
+        plan_work_price_links(work, classes->price);
+        work->priced_count += classes->priced_count;
     }
     plan_work_close(classes);
     return status;
 }
 
+/* Start with weights, which find few and even trees; generate columns where the rows are
+ * few; use weights again where they are many, or where the pivots were used up. */
 static tryst_status shares_solve(struct plan_work *work, double gap)
 {
-    bool columns = plan_columns_can(work);
-    struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS),
-                                  .calls_max =
-                                      columns ? CALLS_BEFORE_LP : calls_max(work),
-                                  .mu_by_gap = !columns};
-    tryst_status status = plan_mwu(work, &mwu);
-    if (!status && columns)
+    double gap_weights = fmax(gap, GAP_WEIGHTS);
+    tryst_status status = plan_mwu(work, fmax(gap, GAP_START), CALLS_START);
+    if (!status)
         status = plan_columns(work, gap, CALLS_MAX);
-    if (status)
+    if (status || plan_work_time(work, NULL) <= time_enough(work, gap_weights))
         return status;
-    mwu.gap = fmax(gap, GAP_WEIGHTS_ALONE);
-    mwu.calls_max = calls_max(work);
-    mwu.mu_by_gap = true;
-    if (plan_work_time(work, NULL) <= time_enough(work, mwu.gap))
-        return TRYST_OK;
-    return plan_mwu(work, &mwu);
+    return plan_mwu(work, gap_weights, calls_max(work));
 }
 
 static tryst_status solve(struct plan_work *work, const struct plan_params *params)

@@ -179,13 +179,13 @@ static bool shares_solve(struct making *making, struct plan_tree *trees, uint32_
     double scale = making->candidates->plan->s_per_byte;
     bool solved = true;
     if (!(scale > 0) || making->candidates->overlay->links_count == 0 ||
-        lp_open(making->candidates->overlay->links_count, 1, &lp) != TRYST_OK)
+        lp_open(making->candidates->overlay->links_count, 1, PIVOTS_MAX, &lp) != TRYST_OK)
         return false;
     for (uint32_t t = 0; t < count && solved; t++)
         solved = column_add(making, &trees[t], lp, scale) == TRYST_OK;
-    solved = solved && lp_solve(lp, PIVOTS_MAX);
+    solved = solved && lp_solve(lp);
     for (uint32_t t = 0; t < count && solved; t++)
-        trees[t].share = fmax(lp_share(lp, t), 0);
+        trees[t].share = lp_share(lp, t);
     lp_close(lp);
     return solved;
 }
