@@ -7,7 +7,7 @@
  * subtracts multiples of one vector from the stored columns and from the values of the
  * basic variables; the last items of these vectors are the reduced costs.
  * Invariants: a basic slack is at its row's position. Right sides of rows are raised by
- * different amounts of about 1e-10, so that few pivots stand still (A. Charnes 1952);
+ * different amounts of about 1e-12, so that few pivots stand still (A. Charnes 1952);
  * shares and T are read without these amounts.
  */
 #include "lp.h"
@@ -22,13 +22,13 @@
 /* A reduced cost below -COST_NEAR is worth a pivot. */
 #define COST_NEAR 1e-10
 /* The least pivot element. */
-#define PIVOT_LEAST 1e-8
+#define PIVOT_LEAST 1e-7
 /* How far a basic variable may fall below 0 for a larger pivot element (Harris 1973). */
-#define VALUE_NEAR 1e-12
+#define VALUE_NEAR 1e-13
 /* The least right side of a row; the largest is twice this. */
-#define RAISED 1e-10
+#define RAISED 1e-12
 /* Pivots after which the inverse is computed anew, against rounding errors. */
-#define FACTOR_PIVOTS 500
+#define FACTOR_PIVOTS 200
 
 struct column {
     uint32_t count;    /* of its entries; the last one is its group's */
