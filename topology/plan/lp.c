@@ -7,8 +7,8 @@
  * subtracts multiples of one vector from the stored columns and from the values of the
  * basic variables; the last items of these vectors are the reduced costs.
  * Invariants: a basic slack is at its row's position. Right sides of rows are raised by
- * different amounts of about 1e-12, so that few pivots stand still (A. Charnes 1952);
- * shares and T are read without these amounts.
+ * different amounts of about 1e-12 against pivots of length 0 (A. Charnes 1952); shares
+ * and T are read without these amounts.
  */
 #include "lp.h"
 
@@ -334,8 +334,8 @@ static uint32_t entering_find(const struct lp *lp)
     return best;
 }
 
-/* Return the position whose variable falls to 0 first, of nearly equal ones that with the
- * largest pivot element; NONE if none falls. */
+/* Return the position whose variable falls to 0 first, with the largest pivot element of
+ * nearly equal ones; NONE if none falls. */
 static uint32_t leaving_find(const struct lp *lp)
 {
     double step = INFINITY, most = PIVOT_LEAST;

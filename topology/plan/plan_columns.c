@@ -28,8 +28,8 @@
 #define DEARER     0.3
 
 /* With more rows the LP costs more than it gains: a mesh of 64 has 2016 rows, all of them
- * tight, and the LP runs for minutes where the weights reach 1e-3 in a second. Counted, not
- * timed, so that plans repeat. */
+ * tight, and weights come near the optimum in a second there. Counted, not timed, so that
+ * plans repeat. */
 #define ROWS_MAX 700
 /* An LP with this few rows is always fast. */
 #define ROWS_FEW 200
@@ -155,7 +155,7 @@ static tryst_status generate(struct generation *generation, double gap,
     return status;
 }
 
-bool plan_columns_can(const struct plan_work *work)
+static bool rows_few(const struct plan_work *work)
 {
     uint32_t most =
         ROWS_DENSE * work->ranks > ROWS_FEW ? ROWS_DENSE * work->ranks : ROWS_FEW;
@@ -165,7 +165,7 @@ bool plan_columns_can(const struct plan_work *work)
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max)
 {
     struct generation generation;
-    if (!plan_columns_can(work))
+    if (!rows_few(work))
         return TRYST_OK;
     tryst_status status = generation_init(&generation, work);
     if (!status)
