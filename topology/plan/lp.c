@@ -28,7 +28,7 @@
 /* The least right side of a row; the largest is twice this. */
 #define RAISED 1e-12
 /* Pivots after which the inverse is computed anew, against rounding errors. */
-#define FACTOR_PIVOTS 200
+#define FACTOR_PIVOTS 500
 
 struct column {
     uint32_t count;    /* of its entries; the last one is its group's */
@@ -334,8 +334,8 @@ static uint32_t entering_find(const struct lp *lp)
     return best;
 }
 
-/* Return the position whose variable falls to 0 first, with the largest pivot element of
- * nearly equal ones; NONE if none falls. */
+/* Return the position with the shortest step to 0, and of nearly equal ones that with the
+ * largest pivot element; NONE: the variables only rise. */
 static uint32_t leaving_find(const struct lp *lp)
 {
     double step = INFINITY, most = PIVOT_LEAST;
