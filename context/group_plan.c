@@ -327,7 +327,7 @@ static tryst_status graph_plan(struct opening *opening)
     tryst_status status = overlay_open(opening->graph, NULL, 0, opening->err, &overlay);
     if (status)
         return status;
-    status = plan_open(overlay, &params, NULL, opening->err, &plan);
+    status = plan_open(overlay, &params, opening->err, &plan);
     if (status == TRYST_OK) {
         status = sizes_compile(opening, overlay, plan);
         plan_close(plan);

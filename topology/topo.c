@@ -235,7 +235,7 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
     tryst_status status =
         overlay_open(topo->graph, plan->members, count, err, &plan->overlay);
     if (status == TRYST_OK)
-        status = plan_open(plan->overlay, &wanted, NULL, err, &plan->plan);
+        status = plan_open(plan->overlay, &wanted, err, &plan->plan);
     if (status != TRYST_OK)
         return status;
     plan->report = (struct plan_report){.graph = topo->graph,

@@ -190,7 +190,7 @@ static void planned_open(struct planned *planned, const struct sites *sites)
     struct err err = ERR_INIT;
     planned->made = graph_of(sites);
     if (overlay_open(planned->made.graph, NULL, 0, &err, &planned->overlay) ||
-        plan_open(planned->overlay, &params, NULL, &err, &planned->plan) ||
+        plan_open(planned->overlay, &params, &err, &planned->plan) ||
         compiled_plan_equal((uint32_t)sites_ranks(sites), &no_params, &err, &equal) ||
         compiled_plan_times(equal, planned->overlay, 0, planned->equal_s) ||
         plan_sizes_open_within(planned->overlay, planned->plan, 0, planned->equal_s, &err,

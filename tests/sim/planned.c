@@ -13,7 +13,7 @@ void planned_open(struct planned *planned, struct graph *graph)
     struct err err = ERR_INIT;
     planned->graph = graph;
     if (overlay_open(planned->graph, NULL, 0, &err, &planned->overlay) ||
-        plan_open(planned->overlay, &params, NULL, &err, &planned->plan) ||
+        plan_open(planned->overlay, &params, &err, &planned->plan) ||
         plan_sizes_open(planned->overlay, planned->plan, INFINITY, &err, &planned->sizes))
         fail_msg("%s", err.text);
     const struct plan_sizes *all[] = {planned->sizes};

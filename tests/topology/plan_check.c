@@ -177,12 +177,11 @@ static void proof_check(struct overlay *overlay, const struct plan *plan,
                  plan->bound_s_per_byte, bound);
 }
 
-struct plan *plan_check_open(struct overlay *overlay, const struct plan_params *params,
-                             const struct plan *before)
+struct plan *plan_check_open(struct overlay *overlay, const struct plan_params *params)
 {
     struct err err = ERR_INIT;
     struct plan *plan;
-    if (plan_open(overlay, params, before, &err, &plan))
+    if (plan_open(overlay, params, &err, &plan))
         fail_msg("%s", err.text);
     bool all_roots = params->op == PLAN_ALLGATHER || params->op == PLAN_REDUCE_SCATTER;
     assert_int_equal(plan->ranks_count, overlay->ranks_count);

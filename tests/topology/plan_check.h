@@ -6,7 +6,6 @@
 
 #include "topology/plan/plan.h"
 
-struct plan *plan_check_open(struct overlay *overlay, const struct plan_params *params,
-                             const struct plan *before);
+struct plan *plan_check_open(struct overlay *overlay, const struct plan_params *params);
 
 #endif

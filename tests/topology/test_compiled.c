@@ -171,7 +171,7 @@ static uint8_t *net_compile(enum net_family family, uint32_t n, struct random *r
     if (params.root >= graph->ranks_count)
         params.root = 0;
     assert_int_equal(overlay_open(graph, NULL, 0, &err, &overlay), TRYST_OK);
-    assert_int_equal(plan_open(overlay, &params, NULL, &err, &plan), TRYST_OK);
+    assert_int_equal(plan_open(overlay, &params, &err, &plan), TRYST_OK);
     assert_int_equal(plan_sizes_open(overlay, plan, 0, &err, &sizes), TRYST_OK);
     const struct plan_sizes *all[] = {sizes};
     assert_int_equal(compiled_plan_make(overlay, all, 1, &no_params, &err, &compiled),
@@ -291,7 +291,7 @@ static struct compiled_plan *graph_compile(struct graph *graph, bool memory_fail
     struct plan *plan;
     struct plan_sizes *sizes;
     struct compiled_plan *compiled = NULL;
-    assert_int_equal(plan_open(overlay, &params, NULL, &err, &plan), TRYST_OK);
+    assert_int_equal(plan_open(overlay, &params, &err, &plan), TRYST_OK);
     assert_int_equal(plan_sizes_open(overlay, plan, 0, &err, &sizes), TRYST_OK);
     const struct plan_sizes *all[] = {sizes};
     for (uint32_t k = 1; !compiled; k++) {

@@ -9,7 +9,7 @@
 #include "core/os/random.h"
 #include "overlay_fake.h"
 #include "plan_check.h"
-#include "topology/plan/lp.h"
+#include "topology/plan/plan_mwu.h"
 
 #define G 1e9
 
@@ -152,7 +152,7 @@ static void answers_are_found(void **state)
         struct overlay *overlay = answer->make(answer->n);
         for (int op = 0; op < PLAN_OPS; op++) {
             struct plan_params params = {.op = (enum plan_op)op};
-            struct plan *plan = plan_check_open(overlay, &params, NULL);
+            struct plan *plan = plan_check_open(overlay, &params);
             double time = plan->s_per_byte * G;
             if (fabs(time - answer->time[op]) > 2e-6)
                 fail_msg("%s, operation %d: %.9f, not %.9f", answer->what, op, time,
@@ -170,19 +170,28 @@ static void answers_are_found(void **state)
     }
 }
 
+/* Return the time of a byte by multiplicative weights, without simplifying. */
+static double weights_s_per_byte(struct overlay *overlay, enum plan_op op)
+{
+    struct plan_params params = {.op = op};
+    struct plan_work *work;
+    assert_int_equal(plan_work_open(overlay, &params, false, NULL, &work), TRYST_OK);
+    assert_int_equal(plan_mwu(work, 1e-4, 2000), TRYST_OK);
+    double time = plan_work_time(work, NULL) / work->scale;
+    plan_work_close(work);
+    return time;
+}
+
 static void weights_alone_come_near(void **state)
 {
     for (size_t i = 0; i < COUNT_OF(answers); i++) {
         const struct answer *answer = &answers[i];
         struct overlay *overlay = answer->make(answer->n);
         for (int op = 0; op < PLAN_OPS; op++) {
-            struct plan_params params = {.op = (enum plan_op)op, .weights_only = true};
-            struct plan *plan = plan_check_open(overlay, &params, NULL);
-            double time = plan->s_per_byte * G;
+            double time = weights_s_per_byte(overlay, (enum plan_op)op) * G;
             if (time < answer->time[op] - 1e-9 || time > answer->time[op] * 1.0002)
                 fail_msg("%s, operation %d: %.9f, not %.9f", answer->what, op, time,
                          answer->time[op]);
-            plan_close(plan);
         }
         fake_close(overlay);
     }
@@ -223,16 +232,12 @@ static void every_plan_keeps_its_word(void **state)
         struct plan_params params = {
             .op = (enum plan_op)random_range(&random, PLAN_OPS),
             .root = (uint32_t)random_range(&random, overlay->ranks_count),
-            .weights_only = random_range(&random, 4) == 0,
             .gap_max = random_range(&random, 2) ? 0 : 0.01};
-        struct plan *plan = plan_check_open(overlay, &params, NULL);
-        double gap = params.gap_max > 0    ? params.gap_max
-                     : params.weights_only ? 1e-3
-                                           : 1e-8;
+        struct plan *plan = plan_check_open(overlay, &params);
+        double gap = params.gap_max > 0 ? params.gap_max : 1e-8;
         if (plan->s_per_byte - plan->bound_s_per_byte > gap * plan->s_per_byte)
-            fail_msg("round %d, operation %d%s: time %g, bound %g", round, (int)params.op,
-                     params.weights_only ? ", weights only" : "", plan->s_per_byte,
-                     plan->bound_s_per_byte);
+            fail_msg("round %d, operation %d: time %g, bound %g", round, (int)params.op,
+                     plan->s_per_byte, plan->bound_s_per_byte);
         plan_close(plan);
         fake_close(overlay);
     }
@@ -245,8 +250,8 @@ static void equal_input_gives_equal_bits(void **state)
     for (int round = 0; round < 40; round++) {
         struct overlay *overlay = random_network(&random);
         struct plan_params params = {.op = (enum plan_op)(round % PLAN_OPS)};
-        struct plan *one = plan_check_open(overlay, &params, NULL);
-        struct plan *two = plan_check_open(overlay, &params, NULL);
+        struct plan *one = plan_check_open(overlay, &params);
+        struct plan *two = plan_check_open(overlay, &params);
         assert_true(one->digest == two->digest);
         assert_true(one->s_per_byte == two->s_per_byte);
         assert_true(one->bound_s_per_byte == two->bound_s_per_byte);
@@ -255,31 +260,6 @@ static void equal_input_gives_equal_bits(void **state)
         plan_close(one);
         plan_close(two);
         fake_close(overlay);
-    }
-}
-
-/* The same ranks with one host slower, started from the earlier plan: trees are mended,
- * the proof is new. */
-static void a_plan_of_before_is_a_start(void **state)
-{
-    double rate[16];
-    for (uint32_t i = 0; i < 16; i++)
-        rate[i] = 1;
-    for (int op = 0; op < PLAN_OPS; op++) {
-        struct plan_params params = {.op = (enum plan_op)op};
-        struct overlay *overlay = star_of(16, rate);
-        struct plan *before = plan_check_open(overlay, &params, NULL);
-        fake_close(overlay);
-        rate[5] = 0.25;
-        overlay = star_of(16, rate);
-        struct plan *after = plan_check_open(overlay, &params, before);
-        assert_true(after->s_per_byte - after->bound_s_per_byte <=
-                    0.01 * after->s_per_byte);
-        assert_true(after->s_per_byte > before->s_per_byte);
-        plan_close(before);
-        plan_close(after);
-        fake_close(overlay);
-        rate[5] = 1;
     }
 }
 
@@ -317,7 +297,7 @@ static void all_operations_are_simplified(void **state)
             struct overlay *overlay = random_network(&random);
             struct plan_params params = {.op = (enum plan_op)op,
                                          .gap_max = round % 4 ? 0 : 0.01};
-            struct plan *plan = plan_check_open(overlay, &params, NULL);
+            struct plan *plan = plan_check_open(overlay, &params);
             steps_check(plan, params.gap_max);
             before[0] += plan->steps[PLAN_SOLVED].trees_count;
             after[0] += plan->trees_count;
@@ -339,7 +319,7 @@ static void depth_that_costs_nothing_goes(void **state)
     struct overlay *overlay = slow_host(4);
     for (int op = 0; op < PLAN_OPS; op++) {
         struct plan_params params = {.op = (enum plan_op)op};
-        struct plan *plan = plan_check_open(overlay, &params, NULL);
+        struct plan *plan = plan_check_open(overlay, &params);
         for (uint32_t t = 0; t < plan->trees_count; t++)
             assert_int_equal(plan->trees[t].depth, 1);
         plan_close(plan);
@@ -354,7 +334,7 @@ static void shares_are_round(void **state)
     for (uint32_t n = 4; n <= 12; n++) {
         struct overlay *overlay = mesh(n);
         struct plan_params params = {.op = PLAN_BROADCAST};
-        struct plan *plan = plan_check_open(overlay, &params, NULL);
+        struct plan *plan = plan_check_open(overlay, &params);
         assert_int_equal(plan->trees_count, n - 1);
         for (uint32_t t = 0; t < plan->trees_count; t++)
             assert_true(fabs(plan->trees[t].share - 1.0 / (n - 1)) < 1e-14);
@@ -369,7 +349,7 @@ static void trees_max_is_kept(void **state)
     double least = 1.75e-9;
     for (uint32_t most = 1; most <= 4; most++) {
         struct plan_params params = {.op = PLAN_ALLREDUCE, .trees_max = most};
-        struct plan *plan = plan_check_open(overlay, &params, NULL);
+        struct plan *plan = plan_check_open(overlay, &params);
         assert_true(plan->trees_count <= most);
         /* a path alone takes 2 s per GB */
         assert_true(plan->s_per_byte <= (most == 4 ? least * (1 + 1e-6) : 2e-9 * 1.34));
@@ -385,17 +365,17 @@ static void a_wrong_root_is_refused(void **state)
     struct plan_params params = {.op = PLAN_BROADCAST, .root = 4};
     struct err err = ERR_INIT;
     struct plan *plan = NULL;
-    assert_int_equal(plan_open(overlay, &params, NULL, &err, &plan), TRYST_E_INVALID);
+    assert_int_equal(plan_open(overlay, &params, &err, &plan), TRYST_E_INVALID);
     assert_null(plan);
     assert_non_null(strstr(err.text, "root 4"));
     fake_close(overlay);
 }
 
-static tryst_status open_and_close(struct overlay *overlay, enum plan_op op, bool weights)
+static tryst_status open_and_close(struct overlay *overlay, enum plan_op op)
 {
-    struct plan_params params = {.op = op, .weights_only = weights};
+    struct plan_params params = {.op = op};
     struct plan *plan;
-    tryst_status status = plan_open(overlay, &params, NULL, NULL, &plan);
+    tryst_status status = plan_open(overlay, &params, NULL, &plan);
     if (!status)
         plan_close(plan);
     return status;
@@ -406,9 +386,8 @@ static void no_memory_is_said(void **state)
     struct overlay *overlay = two_racks(4);
     for (int op = 0; op < PLAN_OPS; op++) {
         /* so that the walk does not count what is loaded once */
-        open_and_close(overlay, (enum plan_op)op, false);
-        WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op, false));
-        WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op, true));
+        open_and_close(overlay, (enum plan_op)op);
+        WALK_ALLOCATIONS(open_and_close(overlay, (enum plan_op)op));
     }
     fake_close(overlay);
 }
@@ -420,7 +399,6 @@ int main(void)
         cmocka_unit_test(weights_alone_come_near),
         cmocka_unit_test(every_plan_keeps_its_word),
         cmocka_unit_test(equal_input_gives_equal_bits),
-        cmocka_unit_test(a_plan_of_before_is_a_start),
         cmocka_unit_test(all_operations_are_simplified),
         cmocka_unit_test(depth_that_costs_nothing_goes),
         cmocka_unit_test(shares_are_round),

@@ -62,7 +62,7 @@ static struct cost_table table_of(struct graph *graph, enum plan_op op, uint64_t
     struct plan_params params = {.op = op};
     struct cost_table table = {.bytes = bytes, .sum_bytes_per_s = sum_bytes_per_s};
     struct plan *plan;
-    assert_int_equal(plan_open(overlay, &params, NULL, NULL, &plan), TRYST_OK);
+    assert_int_equal(plan_open(overlay, &params, NULL, &plan), TRYST_OK);
     assert_int_equal(plan_cost(overlay, plan, 0, NULL, &table), TRYST_OK);
     plan_close(plan);
     overlay_close(overlay);
@@ -477,7 +477,7 @@ static void no_memory_is_said(void **state)
     struct overlay *overlay = overlay_new(graph);
     struct plan_params params = {.op = PLAN_ALLREDUCE};
     struct plan *plan;
-    assert_int_equal(plan_open(overlay, &params, NULL, NULL, &plan), TRYST_OK);
+    assert_int_equal(plan_open(overlay, &params, NULL, &plan), TRYST_OK);
     WALK_ALLOCATIONS(cost_once(overlay, plan));
     plan_close(plan);
     overlay_close(overlay);

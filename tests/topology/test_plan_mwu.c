@@ -14,10 +14,9 @@
 static double time_after(struct overlay *overlay, uint32_t calls)
 {
     struct plan_params params = {.op = PLAN_ALLREDUCE};
-    struct plan_mwu_params mwu = {.gap = 1e-6, .calls_max = calls};
     struct plan_work *work;
     assert_int_equal(plan_work_open(overlay, &params, false, NULL, &work), TRYST_OK);
-    assert_int_equal(plan_mwu(work, &mwu), TRYST_OK);
+    assert_int_equal(plan_mwu(work, 1e-6, calls), TRYST_OK);
     double time = plan_work_time(work, NULL);
     plan_work_close(work);
     return time;

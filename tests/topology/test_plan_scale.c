@@ -110,7 +110,7 @@ static void plan_one(enum net_family family, uint32_t n, struct random *random,
     struct plan_params params = {.op = PLAN_ALLREDUCE, .gap_max = gap_max};
     double began = processor_s();
     assert_int_equal(overlay_open(graph, NULL, 0, &err, &overlay), TRYST_OK);
-    assert_int_equal(plan_open(overlay, &params, NULL, &err, &plan), TRYST_OK);
+    assert_int_equal(plan_open(overlay, &params, &err, &plan), TRYST_OK);
     row_add(row, plan, processor_s() - began);
     plan_close(plan);
     overlay_close(overlay);

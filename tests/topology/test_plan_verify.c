@@ -249,7 +249,7 @@ static char *plan_json(struct graph *graph, enum plan_op op, uint32_t root)
     struct text text = {0};
     struct plan *plan;
     char *json;
-    assert_int_equal(plan_open(overlay, &params, NULL, NULL, &plan), TRYST_OK);
+    assert_int_equal(plan_open(overlay, &params, NULL, &plan), TRYST_OK);
     struct plan_report report = {.graph = graph,
                                  .overlay = overlay,
                                  .plan = plan,

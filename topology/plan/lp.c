@@ -1,285 +1,415 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The restricted master through Clp's C interface (see lp.h).
+ * The restricted master by the primal simplex method (see lp.h).
  *
- * One idea: the first column is T, the rest are the caller's. New columns are packed, and
- * go to Clp together before the next solve.
- * Invariant: Clp's prototypes are those of Clp_C_Interface.h, unchanged since Clp 1.
- * Side effects of loading: libClp loads LAPACK, perhaps OpenBLAS, which may start
- * threads; those inherit a mask with all signals blocked.
- * Side effects of a solve: Clp passes the dense part of a basis (more than 71 rows) to
- * LAPACK. With several threads OpenBLAS is slower there, since idle threads spin, and
- * rounds differently, so equal hosts with another number of processors would find other
- * trees. So OpenBLAS is held to one thread while any solve of the process runs.
+ * One idea: a basis has a position for each row and group. Column j of its inverse is the
+ * unit vector e_j while the slack of row j is basic, and then it is not stored. A pivot
+ * subtracts multiples of one vector from the stored columns and from the values of the
+ * basic variables; the last items of these vectors are the reduced costs.
+ * Invariants: a basic slack is at its row's position. Right sides of rows are raised by
+ * different amounts of about 1e-12 against pivots of length 0 (A. Charnes 1952); shares
+ * and T are read without these amounts.
  */
 #include "lp.h"
 
-#include <dlfcn.h>
-#include <float.h>
-#include <pthread.h>
-#include <signal.h>
+#include <math.h>
+#include <string.h>
 
-#include "core/log/log.h"
 #include "core/memory/alloc.h"
+#include "topology/base/arrays.h"
 
-#define LIBRARY   "libClp.so.1"
-#define TOLERANCE 1e-10 /* Clp's primal and dual tolerance; values are about 1 */
+#define NONE UINT32_MAX
+/* A reduced cost below -COST_NEAR is worth a pivot. */
+#define COST_NEAR 1e-10
+/* The least pivot element. */
+#define PIVOT_LEAST 1e-7
+/* How far a basic variable may fall below 0 for a larger pivot element (Harris 1973). */
+#define VALUE_NEAR 1e-13
+/* The least right side of a row; the largest is twice this. */
+#define RAISED 1e-12
+/* Pivots after which the inverse is computed anew, against rounding errors. */
+#define FACTOR_PIVOTS 500
 
-/* clang-format off */
-#define CLP_FUNCTIONS(X)                                                                 \
-    X(void *, newModel, (void))                                                          \
-    X(void, deleteModel, (void *))                                                       \
-    X(void, setLogLevel, (void *, int))                                                  \
-    X(void, scaling, (void *, int))                                                      \
-    X(void, setPerturbation, (void *, int))                                              \
-    X(void, setPrimalTolerance, (void *, double))                                        \
-    X(void, setDualTolerance, (void *, double))                                          \
-    X(void, setMaximumIterations, (void *, int))                                         \
-    X(void, setNumberIterations, (void *, int))                                          \
-    X(int, numberIterations, (void *))                                                   \
-    X(void, resize, (void *, int, int))                                                  \
-    X(void, addColumns, (void *, int, const double *, const double *, const double *,    \
-                         const int *, const int *, const double *))                      \
-    X(double *, rowLower, (void *))                                                      \
-    X(double *, rowUpper, (void *))                                                      \
-    X(double *, columnUpper, (void *))                                                   \
-    X(int, primal, (void *, int))                                                        \
-    X(int, dual, (void *, int))                                                          \
-    X(int, status, (void *))                                                             \
-    X(double *, primalColumnSolution, (void *))                                          \
-    X(double *, dualRowSolution, (void *))
-/* clang-format on */
-
-static struct {
-    pthread_once_t once;
-    bool loaded;
-#define CLP_MEMBER(result, name, arguments) result(*name) arguments;
-    CLP_FUNCTIONS(CLP_MEMBER)
-#undef CLP_MEMBER
-} clp = {.once = PTHREAD_ONCE_INIT};
-
-/* OpenBLAS's thread count. */
-static struct {
-    int (*get)(void);       /* NULL if LAPACK is not OpenBLAS */
-    void (*set)(int count); /* NULL if LAPACK is not OpenBLAS */
-    pthread_mutex_t lock;
-    uint32_t solving; /* solves that are running */
-    int before;       /* the thread count to restore after the last solve */
-} blas_threads = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-struct lp {
-    void *model;
-    uint32_t rows, groups, columns; /* columns: number that Clp has, without T */
-    struct {
-        uint32_t count, values_count;
-        size_t room, values_room;
-        int *start, *index;
-        double *value;
-    } fresh; /* columns that Clp does not have yet, packed by column */
-    /* Lower bounds, upper bounds and costs of the fresh columns: 3 × room. */
-    double *bound;
-    uint32_t pivots; /* of the last solve */
+struct column {
+    uint32_t count;    /* of its entries; the last one is its group's */
+    uint32_t *rows;    /* by entry */
+    double *values;    /* by entry */
+    uint32_t position; /* in the basis; NONE: not basic */
+    double cost;       /* 0; 1 for T; dearer than any gain where the column is shut */
 };
 
-static bool clp_symbols(void *library)
-{
-    bool complete = true;
-#define CLP_FIND(result, name, arguments)               \
-    *(void **)&clp.name = dlsym(library, "Clp_" #name); \
-    complete &= clp.name != NULL;
-    CLP_FUNCTIONS(CLP_FIND)
-#undef CLP_FIND
-    return complete;
-}
-
-static void clp_load(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    clp.loaded = library && clp_symbols(library);
-    if (clp.loaded) {
-        *(void **)&blas_threads.get = dlsym(library, "openblas_get_num_threads");
-        *(void **)&blas_threads.set = dlsym(library, "openblas_set_num_threads");
-    }
-    if (!clp.loaded)
-        LOG_INFO(NULL,
-                 "cannot load %s: trees are planned by multiplicative weights, to a gap "
-                 "instead of the optimum; for the optimum install coinor-libclp1",
-                 LIBRARY);
-}
+/* Variables number slacks first, by row, then columns; column 0 is T. */
+struct lp {
+    struct arrays arrays; /* memory of all arrays below, except `columns` */
+    uint32_t rows, size;  /* size: rows + groups */
+    struct column *columns;
+    uint32_t columns_count;
+    size_t columns_room;
+    double most;       /* the largest value so far */
+    uint32_t *basis;   /* by position: variable; NONE: none yet */
+    double **inverse;  /* by row and group: the stored column; NULL: e_j */
+    double **spare;    /* memory for more stored columns */
+    double *value;     /* by position: value of the basic variable */
+    double *direction; /* by position: fall of that value per unit that enters */
+    uint32_t spare_count, stored_max;
+    uint32_t pivots_left, pivots_to_factor;
+};
 
 void lp_close(struct lp *lp)
 {
     if (!lp)
         return;
-    if (lp->model)
-        clp.deleteModel(lp->model);
-    mem_free(lp->fresh.start);
-    mem_free(lp->fresh.index);
-    mem_free(lp->fresh.value);
-    mem_free(lp->bound);
+    arrays_free(&lp->arrays);
+    mem_free(lp->columns);
     mem_free(lp);
 }
 
-/* Create Clp's model: the rows, and the column T with -1 in each row of a link. */
-static tryst_status model_make(struct lp *lp)
+static double *vector_new(struct lp *lp)
 {
-    uint32_t rows = lp->rows;
-    int *index = mem_zalloc_array(rows + 1, sizeof *index);
-    double *value = mem_zalloc_array(rows + 1, sizeof *value);
-    lp->model = index && value ? clp.newModel() : NULL;
-    if (lp->model) {
-        double zero = 0, one = 1, most = DBL_MAX;
-        const int starts[2] = {0, (int)rows};
-        clp.setLogLevel(lp->model, 0);
-        clp.resize(lp->model, (int)(rows + lp->groups), 0);
-        for (uint32_t i = 0; i < rows + lp->groups; i++) {
-            clp.rowLower(lp->model)[i] = i < rows ? -DBL_MAX : 1;
-            clp.rowUpper(lp->model)[i] = i < rows ? 0 : 1;
-        }
-        for (uint32_t i = 0; i < rows; i++) {
-            index[i] = (int)i;
-            value[i] = -1;
-        }
-        clp.addColumns(lp->model, 1, &zero, &most, &one, starts, index, value);
-        clp.scaling(lp->model, 0);
-        clp.setPrimalTolerance(lp->model, TOLERANCE);
-        clp.setDualTolerance(lp->model, TOLERANCE);
-    }
-    mem_free(index);
-    mem_free(value);
-    return lp->model ? TRYST_OK : TRYST_E_NOMEM;
+    return arrays_alloc(&lp->arrays, (size_t)lp->size + 1, sizeof(double));
 }
 
-tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, struct lp **lp_p)
+/* Add memory for a stored column: as many are stored as columns are basic, and one more
+ * within a pivot. */
+static void spare_add(struct lp *lp)
 {
-    pthread_once(&clp.once, clp_load);
-    if (!clp.loaded)
-        return TRYST_E_UNSUPPORTED;
-    struct lp *lp = mem_zalloc(sizeof *lp);
-    if (!lp)
-        return TRYST_E_NOMEM;
-    lp->rows = rows_count;
-    lp->groups = groups_count;
-    tryst_status status = model_make(lp);
-    if (status) {
-        lp_close(lp);
-        return status;
-    }
-    *lp_p = lp;
-    return TRYST_OK;
+    if (lp->stored_max > lp->size)
+        return;
+    lp->spare[lp->spare_count++] = vector_new(lp);
+    lp->stored_max++;
 }
 
-static bool fresh_room(struct lp *lp, uint32_t values)
+/* Append a column with uninitialized entries. Returns NULL if out of memory. */
+static struct column *column_new(struct lp *lp, uint32_t count, double cost)
 {
-    size_t room = lp->fresh.room, values_room = lp->fresh.values_room;
-    size_t starts = (size_t)lp->fresh.count + 2;
-    size_t entries = (size_t)lp->fresh.values_count + values;
-    return mem_reserve(&lp->bound, &room, starts, 3 * sizeof *lp->bound) &&
-           mem_reserve(&lp->fresh.start, &lp->fresh.room, starts,
-                       sizeof *lp->fresh.start) &&
-           mem_reserve(&lp->fresh.index, &values_room, entries,
-                       sizeof *lp->fresh.index) &&
-           mem_reserve(&lp->fresh.value, &lp->fresh.values_room, entries,
-                       sizeof *lp->fresh.value);
+    if (!mem_reserve(&lp->columns, &lp->columns_room, (size_t)lp->columns_count + 1,
+                     sizeof *lp->columns))
+        return NULL;
+    struct column *column = &lp->columns[lp->columns_count++];
+    *column = (struct column){.count = count, .position = NONE, .cost = cost};
+    column->rows = arrays_alloc(&lp->arrays, count, sizeof *column->rows);
+    column->values = arrays_alloc(&lp->arrays, count, sizeof *column->values);
+    spare_add(lp);
+    return lp->arrays.status ? NULL : column;
 }
 
 tryst_status lp_column_add(struct lp *lp, uint32_t group, uint32_t values_count,
                            const uint32_t *rows, const double *values)
 {
-    if (!fresh_room(lp, values_count + 1))
+    struct column *column = column_new(lp, values_count + 1, 0);
+    if (!column)
         return TRYST_E_NOMEM;
-    uint32_t at = lp->fresh.values_count;
-    lp->fresh.start[lp->fresh.count] = (int)at;
-    for (uint32_t i = 0; i < values_count; i++, at++) {
-        lp->fresh.index[at] = (int)rows[i];
-        lp->fresh.value[at] = values[i];
-    }
-    lp->fresh.index[at] = (int)(lp->rows + group);
-    lp->fresh.value[at++] = 1;
-    lp->fresh.values_count = at;
-    lp->fresh.start[++lp->fresh.count] = (int)at;
+    memcpy(column->rows, rows, values_count * sizeof *rows);
+    memcpy(column->values, values, values_count * sizeof *values);
+    column->rows[values_count] = lp->rows + group;
+    column->values[values_count] = 1;
+    for (uint32_t i = 0; i < values_count; i++)
+        lp->most = fmax(lp->most, values[i]);
     return TRYST_OK;
 }
 
-static void fresh_flush(struct lp *lp)
+static tryst_status lp_init(struct lp *lp)
 {
-    uint32_t count = lp->fresh.count;
-    if (!count)
-        return;
-    double *lower = lp->bound, *upper = lower + count, *cost = upper + count;
-    for (uint32_t i = 0; i < count; i++) {
-        lower[i] = cost[i] = 0;
-        upper[i] = DBL_MAX;
+    lp->basis = arrays_alloc(&lp->arrays, lp->size, sizeof *lp->basis);
+    lp->inverse = arrays_alloc(&lp->arrays, lp->size, sizeof *lp->inverse);
+    lp->spare = arrays_alloc(&lp->arrays, (size_t)lp->size + 1, sizeof *lp->spare);
+    lp->value = vector_new(lp);
+    lp->direction = vector_new(lp);
+    if (lp->arrays.status)
+        return TRYST_E_NOMEM;
+    spare_add(lp);
+    struct column *time = column_new(lp, lp->rows, 1);
+    for (uint32_t i = 0; time && i < lp->rows; i++) {
+        time->rows[i] = i;
+        time->values[i] = -1;
     }
-    clp.addColumns(lp->model, (int)count, lower, upper, cost, lp->fresh.start,
-                   lp->fresh.index, lp->fresh.value);
-    lp->columns += count;
-    lp->fresh.count = lp->fresh.values_count = 0;
+    return time ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, uint32_t pivots_max,
+                     struct lp **lp_p)
+{
+    struct lp *lp = mem_zalloc(sizeof *lp);
+    if (!lp)
+        return TRYST_E_NOMEM;
+    lp->rows = rows_count;
+    lp->size = rows_count + groups_count;
+    lp->pivots_left = pivots_max;
+    tryst_status status = lp_init(lp);
+    if (status)
+        lp_close(lp);
+    else
+        *lp_p = lp;
+    return status;
+}
+
+/* ---- pivots ------------------------------------------------------------------------ */
+
+/* Find how the basic variables fall per unit of a variable that enters, and last its
+ * reduced cost. */
+static void direction_set(struct lp *lp, uint32_t entering)
+{
+    double *direction = lp->direction;
+    size_t bytes = ((size_t)lp->size + 1) * sizeof *direction;
+    if (entering < lp->rows) {
+        memcpy(direction, lp->inverse[entering], bytes);
+        return;
+    }
+    const struct column *column = &lp->columns[entering - lp->rows];
+    memset(direction, 0, bytes);
+    direction[lp->size] = column->cost;
+    for (uint32_t k = 0; k < column->count; k++) {
+        const double *inverse = lp->inverse[column->rows[k]];
+        if (!inverse)
+            direction[column->rows[k]] += column->values[k];
+        for (uint32_t i = 0; inverse && i <= lp->size; i++)
+            direction[i] += column->values[k] * inverse[i];
+    }
+}
+
+static void eliminate(const struct lp *lp, uint32_t position, double *vector)
+{
+    double part = vector[position] / lp->direction[position];
+    for (uint32_t i = 0; part != 0 && i <= lp->size; i++)
+        vector[i] -= part * lp->direction[i];
+    vector[position] = part;
+}
+
+static void basis_put(struct lp *lp, uint32_t position, uint32_t variable)
+{
+    lp->basis[position] = variable;
+    if (variable >= lp->rows)
+        lp->columns[variable - lp->rows].position = position;
+}
+
+static void swap(double *vector, uint32_t a, uint32_t b)
+{
+    double kept = vector[a];
+    vector[a] = vector[b];
+    vector[b] = kept;
+}
+
+/* Store e_j as column j. */
+static void inverse_store(struct lp *lp, uint32_t j)
+{
+    lp->inverse[j] = lp->spare[--lp->spare_count];
+    memset(lp->inverse[j], 0, ((size_t)lp->size + 1) * sizeof **lp->inverse);
+    lp->inverse[j][j] = 1;
+}
+
+static void inverse_drop(struct lp *lp, uint32_t j)
+{
+    if (lp->inverse[j])
+        lp->spare[lp->spare_count++] = lp->inverse[j];
+    lp->inverse[j] = NULL;
+}
+
+/* Let a variable enter at a position, along its direction; move a slack from there to its
+ * own position. */
+static void pivot(struct lp *lp, uint32_t position, uint32_t entering)
+{
+    uint32_t leaving = lp->basis[position];
+    if (!lp->inverse[position])
+        inverse_store(lp, position);
+    if (entering < lp->rows) {
+        inverse_drop(lp, entering);
+        swap(lp->direction, position, entering);
+        swap(lp->value, position, entering);
+        for (uint32_t j = 0; j < lp->size; j++)
+            if (lp->inverse[j])
+                swap(lp->inverse[j], position, entering);
+        basis_put(lp, position, lp->basis[entering]);
+        position = entering;
+    }
+    for (uint32_t j = 0; j < lp->size; j++)
+        if (lp->inverse[j])
+            eliminate(lp, position, lp->inverse[j]);
+    eliminate(lp, position, lp->value);
+    if (leaving != NONE && leaving >= lp->rows)
+        lp->columns[leaving - lp->rows].position = NONE;
+    basis_put(lp, position, entering);
+}
+
+/* ---- the basis --------------------------------------------------------------------- */
+
+/* Return the right side of a row, which differs from other rows'. */
+static double raised(uint32_t row)
+{
+    double part = row * 0.6180339887498949;
+    return RAISED * (1 + part - floor(part));
+}
+
+/* Return the free position with the largest item of the direction; NONE: all are 0. */
+static uint32_t free_find(const struct lp *lp)
+{
+    uint32_t best = NONE;
+    double most = PIVOT_LEAST;
+    for (uint32_t i = 0; i < lp->size; i++)
+        if (lp->basis[i] == NONE && fabs(lp->direction[i]) > most) {
+            most = fabs(lp->direction[i]);
+            best = i;
+        }
+    return best;
+}
+
+/* Compute the inverse for the basic slacks and the columns that have a position. Returns
+ * false if the basis is singular. */
+static bool factor(struct lp *lp)
+{
+    lp->pivots_to_factor = FACTOR_PIVOTS;
+    for (uint32_t i = 0; i < lp->size; i++) {
+        inverse_drop(lp, i);
+        lp->basis[i] = i < lp->rows && lp->basis[i] == i ? i : NONE;
+        lp->value[i] = i < lp->rows ? raised(i) : 1;
+    }
+    lp->value[lp->size] = 0;
+    for (uint32_t c = 0; c < lp->columns_count; c++) {
+        if (lp->columns[c].position == NONE)
+            continue;
+        direction_set(lp, lp->rows + c);
+        uint32_t position = free_find(lp);
+        if (position == NONE)
+            return false;
+        pivot(lp, position, lp->rows + c);
+    }
+    return true;
+}
+
+/* Start with T, the first open column of each group, and the slacks of all rows but the
+ * busiest. Returns false if a group has no open column. */
+static bool start(struct lp *lp)
+{
+    double *load = lp->direction;
+    uint32_t busiest = 0, groups = 0;
+    memset(load, 0, lp->size * sizeof *load);
+    for (uint32_t c = 1; c < lp->columns_count; c++) {
+        struct column *column = &lp->columns[c];
+        column->position = NONE;
+        if (column->cost > 0 || load[column->rows[column->count - 1]] > 0)
+            continue;
+        for (uint32_t k = 0; k < column->count; k++)
+            load[column->rows[k]] += column->values[k];
+        column->position = 0; /* factor finds the true one */
+        groups++;
+    }
+    for (uint32_t i = 0; i < lp->rows; i++) {
+        lp->basis[i] = i;
+        if (load[i] - raised(i) > load[busiest] - raised(busiest))
+            busiest = i;
+    }
+    lp->basis[busiest] = NONE;
+    if (groups < lp->size - lp->rows)
+        return false;
+    lp->columns[0].position = 0;
+    return factor(lp);
+}
+
+/* ---- the method -------------------------------------------------------------------- */
+
+static double reduced_cost(const struct lp *lp, const struct column *column)
+{
+    double cost = column->cost;
+    for (uint32_t k = 0; k < column->count; k++) {
+        const double *inverse = lp->inverse[column->rows[k]];
+        cost += inverse ? column->values[k] * inverse[lp->size] : 0;
+    }
+    return cost;
+}
+
+/* Return the variable with the least reduced cost; NONE: the basis is optimal. */
+static uint32_t entering_find(const struct lp *lp)
+{
+    uint32_t best = NONE;
+    double least = -COST_NEAR;
+    for (uint32_t v = 0; v < lp->rows + lp->columns_count; v++) {
+        const struct column *column = v < lp->rows ? NULL : &lp->columns[v - lp->rows];
+        if (column ? column->position != NONE || column->cost > 0 : !lp->inverse[v])
+            continue;
+        double cost = column ? reduced_cost(lp, column) : lp->inverse[v][lp->size];
+        if (cost < least) {
+            least = cost;
+            best = v;
+        }
+    }
+    return best;
+}
+
+/* Return the position with the shortest step to 0, and of nearly equal ones that with the
+ * largest pivot element; NONE: the variables only rise. */
+static uint32_t leaving_find(const struct lp *lp)
+{
+    double step = INFINITY, most = PIVOT_LEAST;
+    uint32_t best = NONE;
+    for (uint32_t i = 0; i < lp->size; i++)
+        if (lp->direction[i] > PIVOT_LEAST)
+            step = fmin(step, (lp->value[i] + VALUE_NEAR) / lp->direction[i]);
+    for (uint32_t i = 0; i < lp->size; i++)
+        if (lp->direction[i] > most && lp->value[i] <= step * lp->direction[i]) {
+            most = lp->direction[i];
+            best = i;
+        }
+    return best;
+}
+
+bool lp_solve(struct lp *lp)
+{
+    if (lp->columns[0].position == NONE && !start(lp))
+        return false;
+    for (; lp->pivots_left > 0; lp->pivots_left--) {
+        if (lp->pivots_to_factor-- == 0 && !factor(lp))
+            return false;
+        uint32_t entering = entering_find(lp);
+        if (entering == NONE)
+            return true;
+        direction_set(lp, entering);
+        uint32_t position = leaving_find(lp);
+        if (position == NONE)
+            return false;
+        lp->value[position] = fmax(lp->value[position], 0); /* else the next may fall */
+        pivot(lp, position, entering);
+    }
+    return false;
 }
 
 void lp_column_shut(struct lp *lp, uint32_t column, bool shut)
 {
-    fresh_flush(lp);
-    clp.columnUpper(lp->model)[column + 1] = shut ? 0 : DBL_MAX;
+    struct column *changed = &lp->columns[column + 1];
+    double cost = shut ? 2 * (1 + lp->most) : 0, more = cost - changed->cost;
+    changed->cost = cost;
+    for (uint32_t j = 0; changed->position != NONE && j < lp->size; j++)
+        if (lp->inverse[j])
+            lp->inverse[j][lp->size] -= more * lp->inverse[j][changed->position];
 }
 
-/* Hold OpenBLAS to one thread when the first solve begins; restore its count when the
- * last one ends. */
-static void blas_threads_hold(bool hold)
-{
-    if (!blas_threads.get || !blas_threads.set)
-        return;
-    pthread_mutex_lock(&blas_threads.lock);
-    if (hold && blas_threads.solving++ == 0) {
-        blas_threads.before = blas_threads.get();
-        blas_threads.set(1);
-    } else if (!hold && --blas_threads.solving == 0) {
-        blas_threads.set(blas_threads.before);
-    }
-    pthread_mutex_unlock(&blas_threads.lock);
-}
+/* ---- results ----------------------------------------------------------------------- */
 
-bool lp_solve(struct lp *lp, uint32_t pivots_max)
+/* Return a column's value, without what the right sides are raised by. */
+static double value_of(const struct lp *lp, uint32_t column)
 {
-    fresh_flush(lp);
-    int limit = pivots_max ? (int)pivots_max : INT32_MAX;
-    clp.setNumberIterations(lp->model, 0);
-    clp.setMaximumIterations(lp->model, limit);
-    blas_threads_hold(true);
-    clp.primal(lp->model, 0);
-    blas_threads_hold(false);
-    lp->pivots = (uint32_t)clp.numberIterations(lp->model);
-    return clp.status(lp->model) == 0;
+    uint32_t position = lp->columns[column].position;
+    double value = 0;
+    for (uint32_t j = lp->rows; position != NONE && j < lp->size; j++)
+        value += lp->inverse[j][position];
+    return value;
 }
 
 double lp_time(const struct lp *lp)
 {
-    return clp.primalColumnSolution(lp->model)[0];
+    return value_of(lp, 0);
 }
 
 double lp_share(const struct lp *lp, uint32_t column)
 {
-    double share = clp.primalColumnSolution(lp->model)[column + 1];
-    return share > 0 ? share : 0;
+    return fmax(value_of(lp, column + 1), 0);
 }
 
 void lp_prices(const struct lp *lp, double *price_p)
 {
-    const double *dual = clp.dualRowSolution(lp->model);
     double sum = 0;
     for (uint32_t i = 0; i < lp->rows; i++) {
-        price_p[i] = dual[i] < 0 ? -dual[i] : 0;
+        price_p[i] = lp->inverse[i] ? fmax(lp->inverse[i][lp->size], 0) : 0;
         sum += price_p[i];
     }
     for (uint32_t i = 0; i < lp->rows; i++)
         price_p[i] = sum > 0 ? price_p[i] / sum : 1.0 / lp->rows;
-}
-
-uint32_t lp_pivots(const struct lp *lp)
-{
-    return lp->pivots;
 }

@@ -6,13 +6,11 @@
  *     for each row r:    sum of value[c][r] × x[c]  ≤  T
  *     for each group g:  sum of x[c], c in g        =  1
  *
- * One idea: Clp solves the program. It is opened at run time through a small table of its
- * C functions, so no program has to load a C++ library and LAPACK. Where Clp is not
- * installed, lp_open returns TRYST_E_UNSUPPORTED and the planner uses multiplicative
- * weights alone.
- * Invariants: values should be about 1 (the caller scales). The model stays warm: columns
- * are appended and may be shut, and a solve starts from the previous basis. Clp writes no
- * output and reads no clock.
+ * One idea: the primal simplex method with the inverse of the basis, of which only the
+ * columns of tight rows are stored, so the work grows with the columns in use.
+ * Invariants: values should be about 1 (the caller scales). The basis stays: columns are
+ * appended and may be shut, and a solve starts from the previous basis. Equal calls give
+ * equal bits.
  * Threads: one at a time for each object.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_LP_H
@@ -21,30 +19,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/text/err.h"
-
-/** The fixed cost of a solve, in pivots: Clp factorises the basis anew. Measured at 256
- *  rows. */
-#define LP_SOLVE_PIVOTS 100
+#include "tryst/status.h"
 
 struct lp;
 
-/** Create the program without columns.
- *  Returns: TRYST_E_UNSUPPORTED  Clp is not installed (logged once per process)
- *           TRYST_E_NOMEM */
-tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, struct lp **lp_p);
+/** Create the program without columns. All solves together make at most `pivots_max`
+ *  pivots. Returns TRYST_OK or TRYST_E_NOMEM. */
+tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, uint32_t pivots_max,
+                     struct lp **lp_p);
 void lp_close(struct lp *lp);
 
 /** Append a column; columns number from 0. `rows` and `values` are copied.
  *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status lp_column_add(struct lp *lp, uint32_t group, uint32_t values_count,
                            const uint32_t *rows, const double *values);
-/** Shut a column, or open it again. A shut column keeps its number and has no share. */
+/** Shut a column, or open it again. A shut column keeps its number and has no share while
+ *  another one of its group is open. */
 void lp_column_shut(struct lp *lp, uint32_t column, bool shut);
 
-/** Solve from the previous basis. Returns false if the program is infeasible, or unsolved
- *  after `pivots_max` (0: no limit) pivots; the basis is kept in both cases. */
-bool lp_solve(struct lp *lp, uint32_t pivots_max);
+/** Solve from the previous basis. Returns false if a group has no column, or the
+ *  pivots are used up; the basis is kept. */
+bool lp_solve(struct lp *lp);
 
 /** Return T of the last solve. */
 double lp_time(const struct lp *lp);
@@ -52,7 +47,5 @@ double lp_time(const struct lp *lp);
 double lp_share(const struct lp *lp, uint32_t column);
 /** Write the prices of the rows in the last solve: ≥ 0, with sum 1. */
 void lp_prices(const struct lp *lp, double *price_p);
-/** Return the number of pivots of the last solve. */
-uint32_t lp_pivots(const struct lp *lp);
 
 #endif

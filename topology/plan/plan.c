@@ -2,9 +2,10 @@
 /*
  * Plans: from an overlay to trees, shares and their proof (see plan.h).
  *
- * One idea: multiplicative weights find good trees and prices fast; column generation
- * over these trees ends at the optimum; loads, time and bound of the plan are then
- * recomputed from trees and prices alone, as a checker would do it.
+ * One idea: trees that are grown greedily often meet the bound; column generation finds
+ * the optimum, and multiplicative weights come near it where the links are too many;
+ * loads, time and bound of the plan are then recomputed from trees and prices alone, as a
+ * checker would do it.
  */
 #include "plan.h"
 
@@ -14,7 +15,6 @@
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "plan_columns.h"
-#include "plan_mend.h"
 #include "plan_mwu.h"
 #include "plan_seed.h"
 #include "plan_simplify.h"
@@ -22,22 +22,16 @@
 
 /* The gap that gap_max 0 means; rounding decides whether a smaller one is reached. */
 #define GAP_EXACT 1e-9
-/* The gap at which multiplicative weights stop if an LP follows. */
-#define GAP_WEIGHTS 1e-3
-/* The gap at which multiplicative weights stop if no LP follows. */
-#define GAP_WEIGHTS_ALONE 1e-4
+/* The gap at which multiplicative weights stop. */
+#define GAP_WEIGHTS 1e-4
+/* The gap, or the calls of the oracle, at which they stop before columns are generated:
+ * after more calls these would have been faster. */
+#define GAP_START   1e-3
+#define CALLS_START 300
 /* Calls of the oracle: CALL_WORK ÷ (ranks² + rows), within these limits. */
 #define CALL_WORK 1.6e6
 #define CALLS_MIN 200
 #define CALLS_MAX 2000
-/* Calls before the LP starts: after more of them the LP would have been faster, after
- * fewer it lacks trees to start from. */
-#define CALLS_BEFORE_LP 300
-/* The gap that gap_max 0 means with a previous plan. */
-#define GAP_MEND 0.01
-/* Part of the effort that is spent with a previous plan: tens of milliseconds at n =
- * 64. */
-#define MEND_EFFORT 0.04
 /* Calls of the oracle to price the classes of links. */
 #define CLASSES_CALLS 200
 
@@ -50,32 +44,12 @@ void plan_close(struct plan *plan)
 
 /* --- solve -------------------------------------------------------------------------- */
 
-/* Price the links that are still there as the previous plan did, which gives a first
- * bound. */
-static tryst_status before_price(struct plan_work *work, const struct plan *before)
-{
-    const struct overlay *overlay = work->overlay;
-    double *price = arrays_alloc(&work->arrays, work->links, sizeof *price), sum = 0;
-    if (!price)
-        return TRYST_E_NOMEM;
-    for (uint32_t i = 0, k = 0; i < work->links; i++) { /* both lists of links ascend */
-        while (k < before->links_count && before->links[k] < overlay->links[i])
-            k++;
-        if (k < before->links_count && before->links[k] == overlay->links[i])
-            price[i] = before->price[k];
-        sum += price[i];
-    }
-    if (sum > 0)
-        plan_work_price_links(work, price);
-    return TRYST_OK;
-}
-
 /* Return how many calls of the oracle the weights may make: half a second's worth at n =
  * 64. Counted, not timed, so that plans repeat. */
 static uint32_t calls_max(const struct plan_work *work)
 {
     double one = (double)work->ranks * work->ranks + work->rows;
-    return (uint32_t)fmin(fmax(CALL_WORK / one, CALLS_MIN), CALLS_MAX) * work->effort;
+    return (uint32_t)fmin(fmax(CALL_WORK / one, CALLS_MIN), CALLS_MAX);
 }
 
 /* Return the time (scaled) at which the gap to the bound is `gap`, so solving may
@@ -91,83 +65,45 @@ static tryst_status classes_price(struct plan_work *work,
                                   const struct plan_params *params)
 {
     struct plan_work *classes;
-    struct plan_mwu_params mwu = {.gap = GAP_WEIGHTS, .calls_max = CLASSES_CALLS};
     tryst_status status = plan_work_open(work->overlay, params, true, NULL, &classes);
     if (status)
         return status;
     if (classes->rows && classes->rows <= work->rows / 4) {
-        status = plan_mwu(classes, &mwu);
-        if (!status && !params->weights_only)
-            status = plan_columns(classes, GAP_EXACT, CLASSES_CALLS);
-        if (!status || status == TRYST_E_UNSUPPORTED) {
-            status = TRYST_OK;
-            plan_work_price(classes, classes->best_row_price);
-            plan_work_price_links(work, classes->price);
-            work->priced_count += classes->priced_count;
-        }
+        status = plan_columns(classes, GAP_EXACT, CLASSES_CALLS);
+        plan_work_price(classes, classes->best_row_price);
+        plan_work_price_links(work, classes->price);
+        work->priced_count += classes->priced_count;
     }
     plan_work_close(classes);
     return status;
 }
 
-static tryst_status shares_solve(struct plan_work *work, const struct plan_params *params,
-                                 double gap)
+/* Start with weights, which find few and even trees; generate columns where the rows are
+ * few; use weights again where they are many, or where the pivots were used up. */
+static tryst_status shares_solve(struct plan_work *work, double gap)
 {
-    bool columns = !params->weights_only && plan_columns_can(work);
-    struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS),
-                                  .calls_max = columns ? CALLS_BEFORE_LP * work->effort
-                                                       : calls_max(work),
-                                  .mu_by_gap = !columns};
-    tryst_status status = plan_mwu(work, &mwu);
-    if (!status && columns)
+    double gap_weights = fmax(gap, GAP_WEIGHTS);
+    tryst_status status = plan_mwu(work, fmax(gap, GAP_START), CALLS_START);
+    if (!status)
         status = plan_columns(work, gap, CALLS_MAX);
-    if (status && status != TRYST_E_UNSUPPORTED)
+    if (status || plan_work_time(work, NULL) <= time_enough(work, gap_weights))
         return status;
-    mwu.gap = fmax(gap, GAP_WEIGHTS_ALONE);
-    mwu.calls_max = calls_max(work);
-    mwu.mu_by_gap = true;
-    if (plan_work_time(work, NULL) <= time_enough(work, mwu.gap))
-        return TRYST_OK;
-    return plan_mwu(work, &mwu);
+    return plan_mwu(work, gap_weights, calls_max(work));
 }
 
-/* Start from the trees and prices of the previous plan. */
-static tryst_status start_mended(struct plan_work *work, const struct plan_params *params,
-                                 const struct plan *before, double gap, bool *found_p)
+static tryst_status solve(struct plan_work *work, const struct plan_params *params)
 {
-    work->effort = MEND_EFFORT;
-    tryst_status status = before_price(work, before);
-    if (!status)
-        status = classes_price(work, params);
-    if (!status)
-        status = plan_mend(work, before, gap);
-    *found_p = true;
-    return status;
-}
-
-static tryst_status start_new(struct plan_work *work, const struct plan_params *params,
-                              double gap, bool *found_p)
-{
-    tryst_status status = classes_price(work, params);
-    return status ? status
-                  : plan_seed(work, INFINITY, time_enough(work, gap), 0, found_p);
-}
-
-static tryst_status solve(struct plan_work *work, const struct plan_params *params,
-                          const struct plan *before)
-{
-    double gap = params->gap_max > 0 ? params->gap_max : before ? GAP_MEND : GAP_EXACT;
+    double gap = params->gap_max > 0 ? params->gap_max : GAP_EXACT;
     bool found = false;
-    tryst_status status = before ? start_mended(work, params, before, gap, &found)
-                                 : start_new(work, params, gap, &found);
+    tryst_status status = classes_price(work, params);
+    if (!status)
+        status = plan_seed(work, INFINITY, time_enough(work, gap), 0, &found);
     uint64_t most =
         params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
     bool few = !status && found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
                plan_work_used(work) <= most; /* the seed's trees meet the bound */
     if (!status && !few)
-        status = shares_solve(work, params, gap);
-    if (!status && before) /* fewer trees would double the time of a repair */
-        few = plan_work_used(work) <= most;
+        status = shares_solve(work, gap);
     return status ? status : plan_simplify(work, params, time_enough(work, gap), few);
 }
 
@@ -361,7 +297,7 @@ static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
 }
 
 tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
-                       const struct plan *before, struct err *err, struct plan **plan_p)
+                       struct err *err, struct plan **plan_p)
 {
     struct plan_work *work;
     if (params->op >= PLAN_OPS || params->root >= overlay->ranks_count)
@@ -372,8 +308,7 @@ tryst_status plan_open(struct overlay *overlay, const struct plan_params *params
     tryst_status status = plan_work_open(overlay, params, false, err, &work);
     if (status)
         return status;
-    bool fits = before && before->op == params->op && before->ranks_count == work->ranks;
-    status = solve(work, params, fits ? before : NULL);
+    status = solve(work, params);
     if (!status)
         status = plan_make(work, plan_p);
     plan_work_close(work);

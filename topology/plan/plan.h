@@ -60,14 +60,11 @@ struct plan_params {
     uint32_t root; /**< of a broadcast or reduce; 0 for other operations */
     /** The most trees of each group of shares; 0: as few as cost no time. */
     uint32_t trees_max;
-    /** Relative gap between time and bound at which solving stops; 0: 1e-9, or 1 % with a
-     *  previous plan. */
+    /** Relative gap between time and bound at which solving stops; 0: 1e-9. */
     double gap_max;
     /** Time after which solving stops; 0: no limit. With a limit, the plan depends on the
      *  machine's speed, so two runs may differ. */
     uint64_t budget_ns;
-    /** Use multiplicative weights even if the LP solver is installed. */
-    bool weights_only;
 };
 
 /** Return the half to show in reports: the broadcast half, else the reduce half. */
@@ -105,15 +102,10 @@ struct plan {
 };
 
 /** Compute a plan for the ranks of `overlay`.
- *
- *  `before` (NULL: none) is an earlier plan for the same group and graph, made before
- *  links went down or changed. Solving starts from its trees and prices, with a
- *  twenty-fifth of the usual effort. A `before` of another operation or number of ranks
- *  is ignored.
  *  Returns: TRYST_E_INVALID  unknown operation, or a root outside the group
  *           TRYST_E_NOMEM */
 tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
-                       const struct plan *before, struct err *err, struct plan **plan_p);
+                       struct err *err, struct plan **plan_p);
 void plan_close(struct plan *plan);
 
 /** True if two trees of n ranks have the same root and parents. */

@@ -28,8 +28,8 @@
 #define DEARER     0.3
 
 /* With more rows the LP costs more than it gains: a mesh of 64 has 2016 rows, all of them
- * tight, and Clp runs for minutes where the weights reach 1e-3 in a second. Counted, not
- * timed, so that plans repeat. */
+ * tight, and weights come near the optimum in a second there. Counted, not timed, so that
+ * plans repeat. */
 #define ROWS_MAX 700
 /* An LP with this few rows is always fast. */
 #define ROWS_FEW 200
@@ -44,27 +44,18 @@ struct generation {
     struct lp *lp;
     /* By row: the master's prices; prices between these and the best ones. */
     double *price, *between;
-    double pivots_left;
     uint32_t known; /* the pool's first `known` columns are in the master */
 };
 
-static void generation_wipe(struct generation *generation)
-{
-    lp_close(generation->lp);
-    arrays_free(&generation->arrays);
-}
-
 static tryst_status generation_init(struct generation *generation, struct plan_work *work)
 {
-    *generation = (struct generation){
-        .work = work, .pivots_left = PIVOT_WORK * work->effort / work->rows};
-    tryst_status status = lp_open(work->rows, work->groups, &generation->lp);
-    if (status)
-        return status;
+    *generation = (struct generation){.work = work};
     struct arrays *arrays = &generation->arrays;
     generation->price = arrays_alloc(arrays, work->rows, sizeof *generation->price);
     generation->between = arrays_alloc(arrays, work->rows, sizeof *generation->between);
-    return arrays->status;
+    return arrays->status ? arrays->status
+                          : lp_open(work->rows, work->groups,
+                                    (uint32_t)(PIVOT_WORK / work->rows), &generation->lp);
 }
 
 static tryst_status columns_hand_in(struct generation *generation)
@@ -143,28 +134,28 @@ static tryst_status generate(struct generation *generation, double gap,
 {
     struct plan_work *work = generation->work;
     uint32_t calls_end = work->priced_count + calls_max;
-    for (;;) {
-        tryst_status status = columns_hand_in(generation);
+    memcpy(generation->price, work->best_row_price,
+           work->rows * sizeof *generation->price);
+    tryst_status status = trees_price_add(work, generation->price, 0);
+    while (!status) {
+        status = columns_hand_in(generation);
         if (status)
             return status;
-        if (generation->pivots_left < 1 ||
-            !lp_solve(generation->lp, (uint32_t)generation->pivots_left))
+        if (!lp_solve(generation->lp))
             return TRYST_OK; /* given up: the shares of the previous solve stay */
-        generation->pivots_left -= lp_pivots(generation->lp) + LP_SOLVE_PIVOTS;
         shares_set(generation);
         double time = lp_time(generation->lp);
         if (time - work->bound <= gap * time || work->priced_count >= calls_end ||
             plan_work_late(work))
             return TRYST_OK;
         status = columns_add_all(generation);
-        if (status)
-            return status;
         if (work->columns_count == generation->known)
-            return TRYST_OK; /* no tree is better than those in the master */
+            break; /* no tree is better than those in the master */
     }
+    return status;
 }
 
-bool plan_columns_can(const struct plan_work *work)
+static bool rows_few(const struct plan_work *work)
 {
     uint32_t most =
         ROWS_DENSE * work->ranks > ROWS_FEW ? ROWS_DENSE * work->ranks : ROWS_FEW;
@@ -174,11 +165,12 @@ bool plan_columns_can(const struct plan_work *work)
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max)
 {
     struct generation generation;
-    if (!plan_columns_can(work))
+    if (!rows_few(work))
         return TRYST_OK;
     tryst_status status = generation_init(&generation, work);
     if (!status)
         status = generate(&generation, gap, calls_max);
-    generation_wipe(&generation);
+    lp_close(generation.lp);
+    arrays_free(&generation.arrays);
     return status;
 }

@@ -5,13 +5,9 @@
 
 #include "plan_work.h"
 
-/** True if the rows are few enough for the LP solver. */
-bool plan_columns_can(const struct plan_work *work);
 /** Generate columns until the relative gap is at most `gap`, no column is new, or
- *  `calls_max` calls of the oracle or the pivots are used up. If plan_columns_can is
- *  false, does nothing.
- *  Returns: TRYST_E_UNSUPPORTED  no LP solver is installed; the shares are unchanged
- *           TRYST_E_NOMEM */
+ *  `calls_max` calls of the oracle or the pivots are used up. Does nothing
+ *  where the rows are too many. Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max);
 
 #endif

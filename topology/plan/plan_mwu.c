@@ -6,8 +6,8 @@
  * smooth stand-in for the longest time and can be minimized: share moves from the most
  * expensive tree in use to the cheapest tree that the oracle finds, with a step from a
  * line search. The weights, scaled to sum 1, are the prices of the bound. mu shrinks when
- * little is left to gain at this mu; with `mu_by_gap`, and while these prices do not
- * raise the bound, mu also follows the gap.
+ * little is left to gain at this mu; while these prices do not raise the bound, mu also
+ * follows the gap.
  * (The weights: Garg and Koenemann 1998. The steps: blended pairwise conditional
  * gradients, Tsuji, Tanaka and Pokutta 2022, which remove trees again and so keep few.)
  * Invariants: the shares of a group sum to 1; afterwards the shares are the best that
@@ -366,26 +366,20 @@ static tryst_status oracle_step(struct mwu *mwu, double *gain_p)
     return TRYST_OK;
 }
 
-static bool good_enough(const struct mwu *mwu, const struct plan_mwu_params *params)
+/* Halve mu if little gain is left at this mu; let mu follow the gap, too, unless the
+ * bound has risen above its first value, `bound`. */
+static void mu_shrink(struct mwu *mwu, double gap, double gain, double bound)
 {
-    return mwu->best_time - mwu->work->bound <= params->gap * mwu->best_time;
-}
-
-/* Halve mu if little gain is left at this mu; with mu_by_gap let mu follow the gap, too,
- * unless the bound has risen above its first value, `bound`. */
-static void mu_shrink(struct mwu *mwu, const struct plan_mwu_params *params, double gain,
-                      double bound)
-{
-    double now = mwu->work->bound, least = params->gap * mwu->top / (4 * mwu->log_rows);
+    double now = mwu->work->bound, least = gap * mwu->top / (4 * mwu->log_rows);
     if (gain <= 0.5 * mwu->mu * mwu->log_rows)
         mwu->mu = fmax(mwu->mu / 2, least);
-    if (!params->mu_by_gap || now > bound * (1 + params->gap))
+    if (now > bound * (1 + gap))
         return;
     double mu = fmax(MU_OF_GAP * (mwu->top - now) / mwu->log_rows, least);
     mwu->mu = fmin(mwu->mu, mu);
 }
 
-static tryst_status walk_down(struct mwu *mwu, const struct plan_mwu_params *params)
+static tryst_status walk_down(struct mwu *mwu, double gap, uint32_t calls_max)
 {
     struct plan_work *work = mwu->work;
     double gain = INFINITY, bound = work->bound;
@@ -393,18 +387,17 @@ static tryst_status walk_down(struct mwu *mwu, const struct plan_mwu_params *par
     mwu->mu = 1;
     weights_set(mwu);
     mwu->mu = fmax(mwu->top - work->bound, 1e-3 * mwu->top) / mwu->log_rows;
-    for (uint32_t calls = 0; calls < params->calls_max && !plan_work_late(work);
-         calls++) {
+    for (uint32_t calls = 0; calls < calls_max && !plan_work_late(work); calls++) {
         times_set(mwu);
         weights_set(mwu);
         best_keep(mwu);
-        if (good_enough(mwu, params))
+        if (mwu->best_time - work->bound <= gap * mwu->best_time)
             break;
         tryst_status status = oracle_step(mwu, &gain);
         if (status)
             return status;
         active_settle(mwu, gain / 2);
-        mu_shrink(mwu, params, gain, bound);
+        mu_shrink(mwu, gap, gain, bound);
     }
     times_set(mwu);
     weights_set(mwu);
@@ -412,14 +405,14 @@ static tryst_status walk_down(struct mwu *mwu, const struct plan_mwu_params *par
     return TRYST_OK;
 }
 
-tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params)
+tryst_status plan_mwu(struct plan_work *work, double gap, uint32_t calls_max)
 {
     struct mwu mwu;
     tryst_status status = mwu_init(&mwu, work);
     if (!status)
         status = start_set(&mwu);
     if (!status && work->rows > 0)
-        status = walk_down(&mwu, params);
+        status = walk_down(&mwu, gap, calls_max);
     for (uint32_t i = 0; !status && work->rows > 0 && i < work->columns_count; i++)
         work->columns[i].share = work->columns[i].share_kept;
     mwu_wipe(&mwu);

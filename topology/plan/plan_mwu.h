@@ -5,17 +5,10 @@
 
 #include "plan_work.h"
 
-struct plan_mwu_params {
-    double gap;         /**< relative gap at which to stop */
-    uint32_t calls_max; /**< calls of the oracle after which to stop */
-    /** Let mu follow the gap (plan_mwu.c): if no LP follows, good shares matter more than
-     *  good prices. */
-    bool mu_by_gap;
-};
-
-/** Improve the columns' shares. Start from their present shares and, for each group
+/** Improve the columns' shares until the relative gap is at most `gap`, with at most
+ *  `calls_max` calls of the oracle. Start from their present shares and, for each group
  *  without a share, from one tree. Leaves the best shares found. Returns TRYST_OK or
  *  TRYST_E_NOMEM. */
-tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params);
+tryst_status plan_mwu(struct plan_work *work, double gap, uint32_t calls_max);
 
 #endif

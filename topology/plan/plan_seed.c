@@ -88,7 +88,7 @@ static struct access access_find(struct plan_work *work, uint32_t rank, bool out
 static tryst_status seed_init(struct seed *seed, struct plan_work *work)
 {
     size_t n = work->ranks;
-    *seed = (struct seed){.work = work, .work_left = EDGE_WORK * work->effort};
+    *seed = (struct seed){.work = work, .work_left = EDGE_WORK};
     seed->out = arrays_alloc(&seed->arrays, n, sizeof *seed->out);
     seed->in = arrays_alloc(&seed->arrays, n, sizeof *seed->in);
     seed->cost = arrays_alloc(&seed->arrays, n * n, sizeof *seed->cost);

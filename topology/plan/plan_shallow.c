@@ -100,8 +100,7 @@ static tryst_status lifting_init(struct lifting *lifting, struct plan_work *work
                                  double limit)
 {
     size_t n = work->ranks, links = work->links;
-    *lifting = (struct lifting){
-        .work = work, .limit = limit, .work_left = LINK_WORK * work->effort};
+    *lifting = (struct lifting){.work = work, .limit = limit, .work_left = LINK_WORK};
     lifting->used = arrays_alloc(&lifting->arrays, links, sizeof(double));
     lifting->used_before = arrays_alloc(&lifting->arrays, links, sizeof(double));
     lifting->without = arrays_alloc(&lifting->arrays, links, sizeof(double));

@@ -3,9 +3,9 @@
  * Readable shares: 1/2, not 0.5000000000009.
  *
  * One idea: a solver's share is a simple fraction plus rounding errors. Grids 1/q are
- * tried in this order: q from 1 to SMALL_MAX, then the q of which all shares are nearly
- * multiples, then powers of ten. The first grid on which no row takes longer than `limit`
- * is used. (On a coarse grid a small share may round to 0: that tree was not needed.)
+ * tried with q from 1 to SMALL_MAX; the first one on which no row takes longer than
+ * `limit` is used, else the finest. (On a coarse grid a small share may round to 0: that
+ * tree was not needed.)
  * Invariant: the shares of a group sum to exactly 1 in any order, since each is a
  * multiple of GRAIN.
  */
@@ -14,13 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#define GRAIN          0x1p-52 /* sums of its multiples up to 1 are exact */
-#define SMALL_MAX      64u
-#define FRACTION_MAX   1000u /* denominators of single shares */
-#define COMMON_MAX     1000000u
-#define FRACTION_NEAR  1e-7
-#define DECIMALS_FIRST 1e3
-#define DECIMALS_LAST  1e9
+#define GRAIN     0x1p-52 /* sums of its multiples up to 1 are exact */
+#define SMALL_MAX 64u
 
 struct rounding {
     struct arrays arrays;
@@ -134,46 +129,9 @@ static bool grid_fits(struct rounding *rounding, double q, double limit)
     return plan_work_time(rounding->work, NULL) <= limit;
 }
 
-static uint32_t common_divisor(uint32_t a, uint32_t b)
-{
-    while (b) {
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Find the least q such that all shares are nearly multiples of 1/q; 0 if it exceeds
- * COMMON_MAX. */
-static uint32_t common_find(const struct rounding *rounding)
-{
-    uint64_t common = 1;
-    for (uint32_t k = 0; k < rounding->count; k++) {
-        uint32_t q = 1;
-        for (; q <= FRACTION_MAX; q++) {
-            double parts = rounding->share[k] * q;
-            if (fabs(parts - floor(parts + 0.5)) <= FRACTION_NEAR * q)
-                break;
-        }
-        if (q > FRACTION_MAX)
-            return 0;
-        common = common / common_divisor((uint32_t)common, q) * q;
-        if (common > COMMON_MAX)
-            return 0;
-    }
-    return (uint32_t)common;
-}
-
 static void grid_find(struct rounding *rounding, double limit)
 {
     for (uint32_t q = 1; q <= SMALL_MAX; q++)
-        if (grid_fits(rounding, q, limit))
-            return;
-    uint32_t common = common_find(rounding);
-    if (common && grid_fits(rounding, common, limit))
-        return;
-    for (double q = DECIMALS_FIRST; q <= DECIMALS_LAST; q *= 10)
         if (grid_fits(rounding, q, limit))
             return;
     grid_round(rounding, 1 / GRAIN);

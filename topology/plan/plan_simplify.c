@@ -36,7 +36,6 @@ struct thinning {
     bool *shut, *kept;    /* by LP column; kept: without this column the time rose */
     uint32_t *group_open; /* by group: columns that are not shut */
     uint32_t count, open; /* number of LP columns; number of those not shut */
-    double pivots_left;
 };
 
 static void thinning_wipe(struct thinning *thinning)
@@ -48,9 +47,9 @@ static void thinning_wipe(struct thinning *thinning)
 static tryst_status thinning_init(struct thinning *thinning, struct plan_work *work)
 {
     uint32_t count = plan_work_used(work);
-    *thinning = (struct thinning){.work = work,
-                                  .pivots_left = PIVOT_WORK * work->effort / work->rows};
-    tryst_status status = lp_open(work->rows, work->groups, &thinning->lp);
+    *thinning = (struct thinning){.work = work};
+    tryst_status status = lp_open(work->rows, work->groups,
+                                  (uint32_t)(PIVOT_WORK / work->rows), &thinning->lp);
     if (status)
         return status;
     thinning->column = arrays_alloc(&thinning->arrays, count, sizeof *thinning->column);
@@ -80,15 +79,6 @@ static void column_shut(struct thinning *thinning, uint32_t column, bool shut)
     thinning->open += shut ? UINT32_MAX : 1;
     thinning->group_open[group] += shut ? UINT32_MAX : 1;
     lp_column_shut(thinning->lp, column, shut);
-}
-
-static bool solve(struct thinning *thinning)
-{
-    if (thinning->pivots_left < 1 ||
-        !lp_solve(thinning->lp, (uint32_t)thinning->pivots_left))
-        return false;
-    thinning->pivots_left -= lp_pivots(thinning->lp) + LP_SOLVE_PIVOTS;
-    return true;
 }
 
 static void shares_copy(struct thinning *thinning)
@@ -140,7 +130,7 @@ static void thin(struct thinning *thinning, double limit, uint32_t most)
         if (column == GRAPH_NONE)
             return;
         column_shut(thinning, column, true);
-        if (!solve(thinning))
+        if (!lp_solve(thinning->lp))
             return;
         double time = lp_time(thinning->lp);
         if (time <= limit || forced) {
@@ -158,13 +148,13 @@ static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most
 {
     struct thinning thinning;
     tryst_status status = thinning_init(&thinning, work);
-    if (!status && solve(&thinning) && lp_time(thinning.lp) <= limit) {
+    if (!status && lp_solve(thinning.lp) && lp_time(thinning.lp) <= limit) {
         shares_copy(&thinning);
         unused_shut(&thinning);
         thin(&thinning, limit, most);
     }
     thinning_wipe(&thinning);
-    return status == TRYST_E_UNSUPPORTED ? TRYST_OK : status;
+    return status;
 }
 
 /* Build at most `trees_max` trees for each group, with the least slowdown of `time` that
@@ -207,16 +197,14 @@ static tryst_status fewer(struct plan_work *work, const struct plan_params *para
 {
     uint64_t most =
         params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
-    tryst_status status = TRYST_OK;
     bool found;
-    if (!params->weights_only)
-        status = thin_all(work, limit, UINT32_MAX);
+    tryst_status status = thin_all(work, limit, UINT32_MAX);
     uint32_t used = plan_work_used(work);
     if (!status && used > most)
         status = build_few(work, limit, params->trees_max);
     else if (!status && used > work->groups)
         status = plan_seed(work, limit, limit, used - 1, &found);
-    if (!status && plan_work_used(work) > most && !params->weights_only)
+    if (!status && plan_work_used(work) > most)
         status = thin_all(work, plan_work_time(work, NULL) * (1 + GRAIN), (uint32_t)most);
     return status;
 }

@@ -204,7 +204,6 @@ tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *p
                        overlay->ranks_count);
     work->overlay = overlay;
     work->averaged = averaged;
-    work->effort = 1;
     work->ranks = overlay->ranks_count;
     work->links = overlay->links_count;
     op_set(work, params);

@@ -69,8 +69,6 @@ struct plan_work {
     double bound;           /**< scaled as the rows' values are */
     uint32_t priced_count;  /**< calls of the oracle */
     struct plan_step steps[PLAN_STEPS];
-    /** Factor of all limits on work: 1, or less to mend a previous plan quickly. */
-    double effort;
     uint64_t end_ns; /**< the caller's time limit; 0: none */
 };
 

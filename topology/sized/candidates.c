@@ -5,8 +5,7 @@
  * One idea: the plan's trees give orders in which near ranks follow each other, shapes
  * over these orders give depth and degree, and a small linear program gives a set its
  * shares.
- * Invariant: effort is counted, so equal inputs give equal sets. Without Clp all sets
- * have equal shares or the plan's.
+ * Invariant: effort is counted, so equal inputs give equal sets.
  */
 #include "candidates.h"
 
@@ -173,20 +172,20 @@ static tryst_status column_add(struct making *making, const struct plan_tree *tr
 }
 
 /* Set the shares for which the busiest link takes the least time. Returns false if they
- * were not found: no Clp, no links, no memory, or more than PIVOTS_MAX pivots. */
+ * were not found: no links, no memory, or more than PIVOTS_MAX pivots. */
 static bool shares_solve(struct making *making, struct plan_tree *trees, uint32_t count)
 {
     struct lp *lp;
     double scale = making->candidates->plan->s_per_byte;
     bool solved = true;
     if (!(scale > 0) || making->candidates->overlay->links_count == 0 ||
-        lp_open(making->candidates->overlay->links_count, 1, &lp) != TRYST_OK)
+        lp_open(making->candidates->overlay->links_count, 1, PIVOTS_MAX, &lp) != TRYST_OK)
         return false;
     for (uint32_t t = 0; t < count && solved; t++)
         solved = column_add(making, &trees[t], lp, scale) == TRYST_OK;
-    solved = solved && lp_solve(lp, PIVOTS_MAX);
+    solved = solved && lp_solve(lp);
     for (uint32_t t = 0; t < count && solved; t++)
-        trees[t].share = fmax(lp_share(lp, t), 0);
+        trees[t].share = lp_share(lp, t);
     lp_close(lp);
     return solved;
 }
