@@ -6,7 +6,7 @@
  *  Idea: sends, receives and collectives start in one way, and flows are refused for the
  *  same causes (op_refusal), so no kind of operation misses one.
  *
- *  What each small tensor passes is inline; the rest is in op_begin.c.
+ *  The path of small tensors is inline; the rest is in op_begin.c.
  */
 #ifndef TRYST_RENDEZVOUS_OP_BEGIN_H
 #define TRYST_RENDEZVOUS_OP_BEGIN_H

@@ -5,8 +5,8 @@
  *
  *      free ─try─▶ held ─give─▶ free
  *
- *  Its holder drives the engine. If the lock is taken, a thread waits on its own
- *  condition variable. The holder signals the waiters for finished operations and, when
+ *  The holder drives the engine. If the lock is taken, a thread waits on a condition
+ *  variable of its own. The holder signals the waiters for finished operations and, when
  *  the holder leaves, the first of the other waiters.
  */
 #ifndef TRYST_RENDEZVOUS_PROGRESS_LOCK_H
