@@ -120,7 +120,7 @@ tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *col
         status = name_check(params->name);
     if (status == TRYST_OK)
         status = shape_check(group, params);
-    return status == TRYST_OK ? coll_open(group_above(group), group, params, coll_p)
+    return status == TRYST_OK ? coll_open(group_colls(group), group, params, coll_p)
                               : status;
 }
 
@@ -139,7 +139,7 @@ static tryst_status plan_find(tryst_group *group, const tryst_coll_params *coll_
     if (status != TRYST_OK)
         return status;
     *plan_p = own_p->subgroup ? own_p->subgroup->plan
-                              : coll_plan_get(group_above(group), group);
+                              : coll_plan_get(group_colls(group), group);
     return *plan_p ? TRYST_OK : refuse_nomem(describe_call);
 }
 
@@ -499,7 +499,7 @@ static tryst_status named_call(tryst_step *step, tryst_coll_params what,
     if (status == TRYST_OK)
         status = shape_check(group, &what);
     if (status == TRYST_OK)
-        status = coll_find(group_above(group), group, &what, &coll);
+        status = coll_find(group_colls(group), group, &what, &coll);
     if (status != TRYST_OK)
         return status;
     status = tryst_coll_start(step, coll, in, out, params, op_p);

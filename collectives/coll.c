@@ -361,7 +361,7 @@ static int32_t colls_waits_for(void *arg, const tryst_op *op)
 
 /* ---- the recorder ------------------------------------------------------------------ */
 
-/* Note a use of an operation, or of all in a step (above.used). Any thread. */
+/* Note a use of an operation, or of all in a step (coll_calls.used). Any thread. */
 static void colls_used(void *arg, const tryst_op *op, bool by_callback)
 {
     const struct colls *colls = arg;
@@ -403,17 +403,17 @@ void colls_close(struct colls *colls)
     mem_free(colls);
 }
 
-struct above colls_above(struct colls *colls)
+struct coll_calls colls_calls(struct colls *colls)
 {
-    return (struct above){.arg = colls,
-                          .run = colls_run,
-                          .is_due = &colls->is_due,
-                          .busy = colls_busy,
-                          .fail = colls_fail,
-                          .raise = colls_raise,
-                          .shape_text = colls_shape_text,
-                          .waits_for = colls_waits_for,
-                          .used = colls->recorder ? colls_used : NULL};
+    return (struct coll_calls){.arg = colls,
+                               .run = colls_run,
+                               .is_due = &colls->is_due,
+                               .busy = colls_busy,
+                               .fail = colls_fail,
+                               .raise = colls_raise,
+                               .shape_text = colls_shape_text,
+                               .waits_for = colls_waits_for,
+                               .used = colls->recorder ? colls_used : NULL};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

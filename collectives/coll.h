@@ -7,7 +7,7 @@
 
 #include "collectives/tree/plan.h"
 #include "core/config/config.h"
-#include "rendezvous/op/above.h"
+#include "rendezvous/op/coll_calls.h"
 #include "tryst/types.h"
 
 struct colls;
@@ -32,8 +32,8 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
                         struct colls **colls_p);
 /** Close the engine, which has no operation left. NULL is allowed. */
 void colls_close(struct colls *colls);
-/** Return the engine's table for rendezvous_params.above. */
-struct above colls_above(struct colls *colls);
+/** Return the engine's table for rendezvous_params.coll_calls. */
+struct coll_calls colls_calls(struct colls *colls);
 /** Set the group's plan, before the first collective. The plan is the caller's, and
  *  must stay until colls_group_close. Without a plan, or with NULL, trees are binary. */
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan);

@@ -58,7 +58,7 @@ static tryst_status order_find(tryst_group *group, const tryst_coll_params *para
                                const tryst_subgroup_params *members, uint32_t tree,
                                tryst_coll_order *order, int32_t *parents)
 {
-    const struct coll_plan *whole = coll_plan_get(group_above(group), group);
+    const struct coll_plan *whole = coll_plan_get(group_colls(group), group);
     struct coll_plan *plan =
         whole ? coll_plan_contract(whole, members->members, members->count, 0) : NULL;
     tryst_status status =

@@ -128,7 +128,7 @@ static tryst_status rank_find(const tryst_group *group,
 static tryst_subgroup *subgroup_make(tryst_group *group,
                                      const tryst_subgroup_params *params, uint32_t rank)
 {
-    struct colls *colls = group_above(group);
+    struct colls *colls = group_colls(group);
     size_t bytes = params->count * sizeof *params->members;
     const struct coll_plan *plan = coll_plan_get(colls, group);
     tryst_subgroup *subgroup = plan ? mem_zalloc(sizeof *subgroup + bytes) : NULL;

@@ -153,7 +153,7 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
                                        .trace = ctx->trace,
                                        .recorder = ctx->recorder,
                                        .sched = ctx->sched,
-                                       .above = colls_above(ctx->wiring->colls),
+                                       .coll_calls = colls_calls(ctx->wiring->colls),
                                        .rail_open = rail_open,
                                        .host = &ctx->wiring->host,
                                        .memory = ctx->wiring->memory,

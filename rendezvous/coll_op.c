@@ -30,9 +30,9 @@ tryst_group *step_group(const tryst_step *step)
     return step->group;
 }
 
-void *group_above(const tryst_group *group)
+void *group_colls(const tryst_group *group)
 {
-    return group->rdv->above.arg;
+    return group->rdv->coll_calls.arg;
 }
 
 bool group_is_spread(const tryst_group *group)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file coll_op.h
  *  The interface of steps, groups and operations for the engine of collectives. That
- *  engine includes nothing else of rendezvous but flows (protocol/flow.h) and op/ (op.h,
- *  above.h, dtype.h).
+ *  engine includes little else of rendezvous: flows (protocol/flow.h), op/ (op.h,
+ *  coll_calls.h, dtype.h) and rendezvous.h.
  */
 #ifndef TRYST_RENDEZVOUS_COLL_OP_H
 #define TRYST_RENDEZVOUS_COLL_OP_H
@@ -14,8 +14,9 @@
 
 /** Return the group of a step. Any thread. */
 tryst_group *step_group(const tryst_step *step);
-/** Return the `arg` of the group's `above` table; NULL: none is installed. Any thread. */
-void *group_above(const tryst_group *group);
+/** Return the engine of collectives of the group's context; NULL: none is installed. Any
+ *  thread. */
+void *group_colls(const tryst_group *group);
 /** True if the group's ranks are on more than one host. Any thread. */
 bool group_is_spread(const tryst_group *group);
 /** Refuse a call in a forked child and in a context that closes, with the text "cannot

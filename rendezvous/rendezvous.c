@@ -119,7 +119,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->trace = params->trace;
     rdv->recorder = params->recorder;
     rdv->sched = params->sched;
-    rdv->above = params->above;
+    rdv->coll_calls = params->coll_calls;
     rdv->op_events = &protocol_op_events;
     rdv->peer_events = &peer_events;
     rdv->host = params->host;
@@ -174,7 +174,7 @@ void rendezvous_close(struct rendezvous *rdv)
     /* Handles stay readable: the release of the last one frees the rest. */
     LOG_INFO(rdv->log, "%zu operations were not released before tryst_close", held);
     rdv->log = NULL;
-    rdv->above.used = NULL;
+    rdv->coll_calls.used = NULL;
     /* relaxed: no call of this context is under way. */
     atomic_store_explicit(&rdv->orphans, held, memory_order_relaxed);
 }

@@ -17,7 +17,7 @@
 #include "core/os/clock.h"
 #include "core/os/poller.h"
 #include "core/text/err.h"
-#include "rendezvous/op/above.h"
+#include "rendezvous/op/coll_calls.h"
 #include "tryst/live.h"
 #include "tryst/types.h"
 
@@ -44,8 +44,8 @@ struct rendezvous_params {
     /** The host, which loads kinds of memory. NULL: host memory only. */
     const struct tryst_host *host;
     struct memory_cache *memory;
-    struct sched *sched; /**< belongs to the caller */
-    struct above above;  /**< all zero: no collectives */
+    struct sched *sched;          /**< belongs to the caller */
+    struct coll_calls coll_calls; /**< all zero: no collectives */
     /** Open the rail of transport `kind` (enum transport_kind) at `place`, the number of
      *  the announced rail (0 for transports without a network), and add it: called at the
      *  first need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: it opens in

@@ -290,7 +290,7 @@ tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)
         step->close_op->step_id = step->id;
         step->close_op->tensor = (tryst_tensor){0};
         step->close_op->submitted_ns = clock_now_ns(step->rdv->clock);
-        step->close_op->recorded = step->rdv->above.used != NULL;
+        step->close_op->recorded = step->rdv->coll_calls.used != NULL;
         *op_p = step->close_op;
     }
     step->close.run = step_close_run;

@@ -3,10 +3,10 @@
  *  The lead of a collective: how far its trees, and the children in them, may be apart.
  *
  *  Idea: the trees of a tensor are cut into equally many slices (coll_slice_bytes), so
- *  slice i is the same position in each of them. A rank has *passed on* a slice when its
- *  parent has it, at the root when it has been added. A rank grants slice i of a child
- *  only while i < least + ahead, where `least` is the number of slices passed on in the
- *  tree that has passed on the fewest. So the slowest edge of all trees clocks the
+ *  slice i is the same position in each of them. A rank has *passed on* a slice when it
+ *  has left for the parent, at the root when it has been added. A rank grants slice i of
+ *  a child only while i < least + ahead, where `least` is the number of slices passed on
+ *  in the tree that has passed on the fewest. So the slowest edge of all trees clocks the
  *  collective: a child that is near cannot take the port from its sibling behind a trunk,
  *  a tree cannot take a link from the others, and no rate needs to be known.
  *

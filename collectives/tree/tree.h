@@ -68,8 +68,8 @@ void coll_tree_reset(struct coll_tree *tree);
 uint32_t coll_tree_ready_up(const struct coll_tree *tree);
 /** Return the number of slices of the result that are ready for the children. */
 uint32_t coll_tree_ready_down(const struct coll_tree *tree);
-/** Return the number of slices that are passed on: the parent has them; at the root, they
- *  are added. */
+/** Return the number of slices that are passed on: they have left for the parent; at the
+ *  root, they are added. */
 uint32_t coll_tree_passed(const struct coll_tree *tree);
 /** True if nothing is left to compute. */
 bool coll_tree_is_done(const struct coll_tree *tree);

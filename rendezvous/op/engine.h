@@ -22,7 +22,7 @@
 #include "core/text/err.h"
 #include "rendezvous/live/page.h"
 #include "rendezvous/match/scopes.h"
-#include "rendezvous/op/above.h"
+#include "rendezvous/op/coll_calls.h"
 #include "rendezvous/op/op.h"
 #include "transports/link/link_listen.h"
 #include "transports/module.h"
@@ -104,8 +104,8 @@ struct rendezvous {
     struct trace *trace;
     struct recorder *recorder;
     struct sched *sched;
-    struct progress *progress; /**< NULL: the owner makes the passes (tests) */
-    struct above above;        /**< the engine of collectives; all zero: none */
+    struct progress *progress;    /**< NULL: the owner makes the passes (tests) */
+    struct coll_calls coll_calls; /**< the engine of collectives; all zero: none */
     const struct op_events *op_events;
     const struct peer_events *peer_events;
     struct rendezvous_settings set;
@@ -283,12 +283,12 @@ static inline void rendezvous_reap_later(struct rendezvous *rdv, struct scope *s
     engine_reap_soon(rdv);
 }
 /** Run the engine of collectives; returns the number of runs that advanced. */
-static inline int above_run(struct rendezvous *rdv)
+static inline int coll_calls_run(struct rendezvous *rdv)
 {
-    const struct above *above = &rdv->above;
-    if (__builtin_expect(above->is_due && !*above->is_due, 1))
+    const struct coll_calls *calls = &rdv->coll_calls;
+    if (__builtin_expect(calls->is_due && !*calls->is_due, 1))
         return 0;
-    return above->run ? above->run(above->arg) : 0;
+    return calls->run ? calls->run(calls->arg) : 0;
 }
 static inline uint64_t rendezvous_now(struct rendezvous *rdv)
 {

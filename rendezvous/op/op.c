@@ -225,9 +225,9 @@ static void op_trace_life(const tryst_op *op)
 
 void op_used(const tryst_op *op, bool by_callback)
 {
-    const struct above *above = &op->rdv->above;
-    if (op->recorded && above->used && op->rdv->fork_generation == fork_generation_now())
-        above->used(above->arg, op, by_callback || op_in_callback);
+    const struct coll_calls *calls = &op->rdv->coll_calls;
+    if (op->recorded && calls->used && op->rdv->fork_generation == fork_generation_now())
+        calls->used(calls->arg, op, by_callback || op_in_callback);
 }
 
 /* Do the rare parts of op_report: failures, flows, the trace. */

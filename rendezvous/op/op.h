@@ -71,7 +71,7 @@ struct rendezvous;
 struct scope;
 struct want;
 
-/** OP_COLL belongs to the engine of collectives above (above.h) and has no peer. */
+/** OP_COLL belongs to the engine of collectives above (coll_calls.h) and has no peer. */
 enum op_kind { OP_SEND, OP_RECV, OP_STEP_CLOSE, OP_COLL };
 
 enum op_state {
@@ -210,7 +210,8 @@ struct tryst_op {
 
     union {
         uint64_t want_id; /**< send: the WANT that an OFFER answers; 0: none */
-        /** OP_COLL, OP_STEP_CLOSE: not 0: above.used is called. For the layer above. */
+        /** OP_COLL, OP_STEP_CLOSE: not 0: coll_calls.used is called. For the layer
+         *  above. */
         uint64_t recorded;
     };
     struct want *want;    /**< send in MATCHED or ENDING: the WANT that it met */

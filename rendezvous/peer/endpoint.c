@@ -234,7 +234,7 @@ static void starting_begin(struct peer *peer)
     snprintf(text, sizeof text, "%s starts", transport_kind_name(candidate_kind(peer)));
     mechanism_set(peer, text, strlen(text));
     peer_ep_starting_send(peer);
-    peer_show(peer);
+    peer_live_put(peer);
 }
 
 void peer_ep_starting_send(struct peer *peer)
@@ -457,7 +457,7 @@ void peer_ep_reap(struct peer *peer)
         if (ep_shut(peer))
             candidate_next(peer);
     } else if (peer->endpoint.wanted && peer->link.state == PEER_LINK_UP) {
-        peer_need(peer); /* the link came up in this pass */
+        peer_connect_start(peer); /* the link came up in this pass */
     }
 }
 
@@ -506,7 +506,7 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
     LOG_INFO(peer->rdv->log, "reached rank %d on %s over %s: %s", peer->rank,
              roster_host_name(&peer->rdv->group->roster, peer->rank),
              candidate_text(peer, path), peer->endpoint.mechanism);
-    peer_show(peer);
+    peer_live_put(peer);
     peer_flush_later(peer);
 }
 

@@ -66,7 +66,7 @@ void peer_link_up(struct peer *peer)
     descriptors_low_refresh(); /* for the endpoint: a fabric opens descriptors */
     if (link_is_unix(peer->link.link))
         pidfd_open_peer(peer, link_peer_pid(peer->link.link));
-    peer_show(peer);
+    peer_live_put(peer);
     peer_clock_send(peer);
     aborts_send(peer);
     peer_left_send_all(peer);
@@ -341,7 +341,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
     }
     if (peer->endpoint.state == PEER_EP_NONE) {
         peer->endpoint.wanted = true;
-        peer_need(peer);
+        peer_connect_start(peer);
     }
     peer_ep_starting_send(peer);
     peer_heartbeat_answer(peer);

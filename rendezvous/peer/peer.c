@@ -84,7 +84,7 @@ void peer_close(struct peer *peer)
     peer->rdv->peer_events->close(peer);
 }
 
-void peer_need(struct peer *peer)
+void peer_connect_start(struct peer *peer)
 {
     if (peer->life != PEER_ALIVE || peer->endpoint.state != PEER_EP_NONE)
         return;
@@ -144,7 +144,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
         peer_gave_up_send(peer, peer->link.link);
     /* The endpoint is closed at the end of the pass, outside its events. */
     engine_reap_soon(rdv);
-    peer_show(peer);
+    peer_live_put(peer);
 }
 
 void peer_gone(struct peer *peer)
@@ -154,7 +154,7 @@ void peer_gone(struct peer *peer)
     peer->endpoint.state = PEER_EP_NONE;
     held_drop(peer);
     rdv->peer_events->gone(peer);
-    peer_show(peer);
+    peer_live_put(peer);
     peer_tree_repair(peer);
 }
 
@@ -165,7 +165,7 @@ static uint16_t loss_mtu(const struct link_loss *loss)
     return loss->mtu < UINT16_MAX ? (uint16_t)loss->mtu : UINT16_MAX;
 }
 
-void peer_show(const struct peer *peer)
+void peer_live_put(const struct peer *peer)
 {
     struct live *live = peer->rdv->live;
     if (!live || (uint32_t)peer->rank >= live->peers_count)

@@ -366,7 +366,7 @@ static inline bool peer_is_alive(const struct peer *peer)
 void peer_close(struct peer *peer);
 
 /** Connect on demand: the link, then the endpoint. */
-void peer_need(struct peer *peer);
+void peer_connect_start(struct peer *peer);
 /** Have frames sent to the peer at the end of this pass, if its endpoint is ready. */
 void peer_flush_later(struct peer *peer);
 
@@ -376,7 +376,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text);
 /** Finish giving up: the endpoint is closed, so fail the operations. */
 void peer_gone(struct peer *peer);
 /** Copy the peer's state to the live page, if there is one. */
-void peer_show(const struct peer *peer);
+void peer_live_put(const struct peer *peer);
 
 /** Return why an operation of this step with this peer (NULL: none) cannot start: the
  *  step is closed or aborted, or the peer has failed. TRYST_OK: it can; else `*text_p`

@@ -124,7 +124,7 @@ static bool left_mark(struct tryst_group *group, int rank)
         return false;
     group->left[rank / 64] |= 1ull << rank % 64;
     if (group->peers[rank])
-        peer_show(group->peers[rank]);
+        peer_live_put(group->peers[rank]);
     engine_tick_at(group->rdv, 0);
     return true;
 }
@@ -146,7 +146,7 @@ void peer_left_note(struct peer *peer)
     peer->left = true;
     if (peer->life == PEER_ALIVE)
         peer->life = PEER_LEFT;
-    peer_show(peer);
+    peer_live_put(peer);
     engine_tick_at(peer->rdv, 0);
     if (left_mark(peer->rdv->group, peer->rank) && left_add(&news, peer->rank))
         left_forward(peer->rdv->group, &news, peer);

@@ -44,10 +44,10 @@ static struct live_hold hold_of(const tryst_op *op)
 
 static int32_t rank_of(const struct live *live, const tryst_op *op, int *colls)
 {
-    const struct above *above = &op->rdv->above;
-    if (op->kind == OP_COLL && above->waits_for &&
+    const struct coll_calls *calls = &op->rdv->coll_calls;
+    if (op->kind == OP_COLL && calls->waits_for &&
         ((*colls)-- > 0 || op == live->waits_for))
-        return above->waits_for(above->arg, op);
+        return calls->waits_for(calls->arg, op);
     return op->peer ? op->peer->rank : -1;
 }
 
@@ -102,7 +102,7 @@ static void rank_show(struct live *live, const struct tryst_group *group, int ra
     struct tryst_live_peer row = {
         .rank = rank, .life = group_has_left(group, rank) ? PEER_LEFT : PEER_ALIVE};
     if (peer)
-        peer_show(peer);
+        peer_live_put(peer);
     else
         live_peer_put(live, &row);
 }

@@ -90,11 +90,11 @@ static void path_text(const struct peer *peer, char text[PATH_TEXT_BYTES])
  * with the path to it. */
 static void peer_text(const tryst_op *op, char *text, size_t capacity)
 {
-    const struct above *above = &op->rdv->above;
+    const struct coll_calls *calls = &op->rdv->coll_calls;
     const struct peer *peer = op->peer;
     char path[PATH_TEXT_BYTES] = "";
-    bool asks = op->kind == OP_COLL && above->waits_for;
-    int32_t first = asks ? above->waits_for(above->arg, op) : -1;
+    bool asks = op->kind == OP_COLL && calls->waits_for;
+    int32_t first = asks ? calls->waits_for(calls->arg, op) : -1;
     if (!peer && first >= 0)
         peer = op->rdv->group->peers[first];
     if (peer)

@@ -120,7 +120,7 @@ static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
     while ((node = list_first(&rdv->idle_peers)) != NULL)
-        peer_idle(container_of(node, struct peer, out.idle_node));
+        peer_queue_waiting(container_of(node, struct peer, out.idle_node));
 }
 
 /* Send the WANTs of small receives, before the thread sleeps and at each tick. */
@@ -204,7 +204,7 @@ static void leave_release(struct rendezvous *rdv)
     list_for_each_safe (&rdv->idle_peers, node, after) {
         struct peer *peer = container_of(node, struct peer, out.idle_node);
         if (!acks_defer(peer))
-            peer_idle(peer);
+            peer_queue_waiting(peer);
     }
 }
 
@@ -255,7 +255,7 @@ static int pass(struct rendezvous *rdv)
         count += timers_run(rdv);
     if (rdv->reap)
         pass_reap(rdv);
-    count += above_run(rdv);
+    count += coll_calls_run(rdv);
     rdv->start_failed = false;
     count += sched_run(rdv->sched);
     if (!count)
@@ -295,7 +295,7 @@ tryst_status pass_arm(struct rendezvous *rdv)
     pass_flush(rdv);
     if (!list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;
-    if (rdv->above.busy && rdv->above.busy(rdv->above.arg))
+    if (rdv->coll_calls.busy && rdv->coll_calls.busy(rdv->coll_calls.arg))
         return TRYST_AGAIN;
     rdv->copies_busy = false;
     rdv->bulk.seen_ns = 0; /* sleeping until an event is not a pause */

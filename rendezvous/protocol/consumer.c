@@ -218,7 +218,7 @@ void consumer_submit(tryst_op *op)
 {
     op->queued.seq = op->entry->recv_next++;
     queue_insert(&op->entry->recvs, &op->queued);
-    peer_need(op->peer);
+    peer_connect_start(op->peer);
     op_state_set(op, OP_POSTED);
     if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
         recv_enter(op);

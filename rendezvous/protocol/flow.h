@@ -11,7 +11,7 @@
  *        flow_ready(n) ─── OFFER{n} ─────▶   slices_announced ─▶ place(i)
  *                                                   (TRYST_AGAIN: after flow_place_again)
  *        slice i starts ── bulk id + i ──▶   arrived(i)
- *        sent(i)       ◀── DONE ───────────
+ *        sent(i): the transport has its bytes
  *        ended                               ended
  *
  *  Invariants: a slice starts only when it is ready and posted. A receiver with `place`
@@ -20,7 +20,7 @@
  *
  *  All in the progress domain. The hooks run inside walks of the protocol, so a hook only
  *  marks work: it must not call a function of this header or end an operation. The owner
- *  works in above.run.
+ *  works in coll_calls.run.
  */
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_FLOW_H
 #define TRYST_RENDEZVOUS_PROTOCOL_FLOW_H

@@ -58,7 +58,7 @@ void peer_idle_later(struct peer *peer)
         list_push_back(&peer->rdv->idle_peers, &peer->out.idle_node);
 }
 
-void peer_idle(struct peer *peer)
+void peer_queue_waiting(struct peer *peer)
 {
     list_remove(&peer->out.idle_node);
     producer_request_new(peer);

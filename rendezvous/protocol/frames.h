@@ -15,12 +15,12 @@ enum { ACK_MAX = 32 };
 
 /** Queue records (enum op_records) of `op` for its peer. */
 void records_queue(tryst_op *op, unsigned records);
-/** Mark the peer for peer_idle: in the next idle pass, when a thread leaves the engine
- *  (acknowledgements alone may then wait for TRYST_ACK_DELAY), or when the timers run.
- *  Acknowledgements also leave with any frame before that. */
+/** Mark the peer for peer_queue_waiting: in the next idle pass, when a thread leaves the
+ *  engine (acknowledgements alone may then wait for TRYST_ACK_DELAY), or when the timers
+ *  run. Acknowledgements also leave with any frame before that. */
 void peer_idle_later(struct peer *peer);
 /** Queue the acknowledgements, BLOCKED and ASK that wait for an idle pass. */
-void peer_idle(struct peer *peer);
+void peer_queue_waiting(struct peer *peer);
 /** True if headers to the peer carry BLOCKED. */
 static inline bool peer_is_blocked(const struct peer *peer)
 {

@@ -200,7 +200,7 @@ void producer_unblock_some(struct peer *peer)
 static void send_number(tryst_op *op)
 {
     op->queued.seq = op->entry->send_next++;
-    peer_need(op->peer);
+    peer_connect_start(op->peer);
 }
 
 /* Queue a send that is held: its number is taken, its bytes are not ready. */

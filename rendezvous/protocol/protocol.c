@@ -40,7 +40,7 @@ static void op_fail_by_kind(tryst_op *op, struct cause cause, const char *text)
     else if (op->kind == OP_RECV)
         consumer_fail(op, cause, text);
     else if (op->kind == OP_COLL)
-        op->rdv->above.fail(op->rdv->above.arg, op, cause, text);
+        op->rdv->coll_calls.fail(op->rdv->coll_calls.arg, op, cause, text);
 }
 
 static int32_t op_peer_rank(const tryst_op *op)
@@ -57,7 +57,7 @@ static void op_raise(tryst_op *op, uint64_t rank)
     int nodes_count = op->kind == OP_RECV ? NODES : NODES - 1;
     bool queued[NODES];
     if (op->kind == OP_COLL) {
-        op->rdv->above.raise(op->rdv->above.arg, op, rank);
+        op->rdv->coll_calls.raise(op->rdv->coll_calls.arg, op, rank);
         return;
     }
     for (int i = 0; i < nodes_count; i++)

@@ -154,7 +154,7 @@ static void test_raise(void **state)
     void *slot;
     tryst_op op = {.coll = &node.run};
     slot_take(&node, &slot);
-    colls_above(&node.colls).raise(&node.colls, &op, 3);
+    colls_calls(&node.colls).raise(&node.colls, &op, 3);
     assert_true(urgent_queued(&node.flows[1].waiter));
     assert_int_equal(node.run.urgency.rank, 3);
     (void)urgent_remove(&node.flows[1].waiter);
@@ -168,10 +168,10 @@ static void test_urgent_first(void **state)
     struct node node, other;
     void *slot, *none;
     slot_take(&node, &slot);
-    struct above above = colls_above(&node.colls);
-    assert_false(above.busy(above.arg));
+    struct coll_calls calls = colls_calls(&node.colls);
+    assert_false(calls.busy(calls.arg));
     scratch_put(&node.colls.scratch, SLICE_BYTES, slot);
-    assert_true(above.busy(above.arg));
+    assert_true(calls.busy(calls.arg));
     node_open(&other, 0);
     other.coll.colls = &node.colls;
     other.run.urgency.rank = 6;

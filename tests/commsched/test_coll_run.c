@@ -621,7 +621,7 @@ static void plan_main(struct harness_rank *rank)
     harness_end(barrier_start(step, "x"), TRYST_OK);
     harness_step_close(step);
     uint64_t live = alloc_live_count();
-    colls_plan_set(group_above(rank->group), NULL);
+    colls_plan_set(group_colls(rank->group), NULL);
     CHECK(alloc_live_count() < live);
 }
 

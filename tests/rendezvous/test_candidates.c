@@ -70,7 +70,7 @@ static void test_never_ready_but_the_next(void **state)
         world.sides[0].unready = who & 1 ? 2 : 0;
         world.sides[1].unready = who & 2 ? 2 : 0;
         world_settle(&world);
-        peer_need(world_peer(&world, 0, 1));
+        peer_connect_start(world_peer(&world, 0, 1));
         advance_ms(14000);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.state, PEER_EP_READY);
@@ -86,7 +86,7 @@ static void test_never_looked(void **state)
 {
     world_open(&world, 2, impatient);
     tryst_step *step = world_step(&world, 0, 1);
-    peer_need(world_peer(&world, 0, 1));
+    peer_connect_start(world_peer(&world, 0, 1));
     while (world_peer(&world, 0, 1)->link.state != PEER_LINK_UP)
         world_pass(&world);
     struct peer *peer = world_peer(&world, 0, 1);
@@ -241,7 +241,7 @@ static void test_needed_while_refused(void **state)
     world.sides[0].hold_close = false;
     (void)world.sides[0].rail.base.ops->progress(&world.sides[0].rail.base);
     assert_null(peer->endpoint.ep); /* closed, and the reap has not come */
-    peer_need(peer);
+    peer_connect_start(peer);
     assert_null(peer->endpoint.ep);
     world_settle(&world);
     for (int i = 0; i < 2; i++) {
@@ -326,7 +326,7 @@ static void walk_step(int rank)
     struct peer *peer = world_peer(&world, rank, 1 - rank);
     uint32_t candidate = (uint32_t)random_range(&rng, 4);
     switch (random_range(&rng, 12)) {
-    case 0: peer_need(peer); break;
+    case 0: peer_connect_start(peer); break;
     case 1: side->refuses = (uint32_t)random_range(&rng, 3); break;
     case 2: side->unready = (uint32_t)random_range(&rng, 2); break;
     case 3: side->hold_close = one_in(2); break;

@@ -1271,11 +1271,11 @@ static void test_above(void **state)
         struct engine engine = {0};
         begin(NULL);
         struct rendezvous *rdv = world.sides[0].rdv;
-        rdv->above = (struct above){.arg = &engine,
-                                    .run = engine_run,
-                                    .busy = engine_busy,
-                                    .fail = engine_fail,
-                                    .raise = engine_raise};
+        rdv->coll_calls = (struct coll_calls){.arg = &engine,
+                                              .run = engine_run,
+                                              .busy = engine_busy,
+                                              .fail = engine_fail,
+                                              .raise = engine_raise};
         tryst_op *op = coll_open(&engine, way == BY_DEADLINE ? NS_PER_S : 0);
         world_pass(&world);
         assert_true(engine.runs > 0);
@@ -1311,12 +1311,13 @@ static void test_above_stalls(void **state)
     for (int known = 0; known < 2; known++) {
         struct engine engine = {.waits_for = known ? 1 : -1};
         begin(stall);
-        world.sides[0].rdv->above = (struct above){.arg = &engine,
-                                                   .run = engine_run,
-                                                   .busy = engine_busy,
-                                                   .fail = engine_fail,
-                                                   .raise = engine_raise,
-                                                   .waits_for = engine_waits_for};
+        world.sides[0].rdv->coll_calls =
+            (struct coll_calls){.arg = &engine,
+                                .run = engine_run,
+                                .busy = engine_busy,
+                                .fail = engine_fail,
+                                .raise = engine_raise,
+                                .waits_for = engine_waits_for};
         tryst_op *op = coll_open(&engine, 0);
         world_advance(&world, 2 * NS_PER_S);
         const char *text =

@@ -245,7 +245,7 @@ static void begin(void)
             engine->scratch[n] = scratch_memory[i][n];
         side->rail.base.posted_max = trees.slots;
         side->window_bytes = 3 * SLICE;
-        side->rdv->above = (struct above){.arg = engine, .run = engine_run};
+        side->rdv->coll_calls = (struct coll_calls){.arg = engine, .run = engine_run};
     }
     world_settle(&world);
     (void)steps; /* the steps are closed with their group */

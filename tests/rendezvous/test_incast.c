@@ -129,7 +129,7 @@ static void test_incast(void **state)
 }
 
 /* An urgent tensor beside a long one of the same peer, both larger than the window. The
- * slots must go to the urgent tensor, though the sender has both ready and its dispatch
+ * slots must go to the urgent tensor, though the sender has both ready and its scheduler
  * prefers the long one. */
 static void test_urgent_beside(void **state)
 {

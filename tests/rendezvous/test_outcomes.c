@@ -4,7 +4,7 @@
  * ends"); and which rank both name as the origin.
  *
  * Idea: a moment is defined by the operations submitted so far and by the queues that are
- * held: records towards either side, bulk, the links, the producer's dispatch. All
+ * held: records towards either side, bulk, the links, the producer's scheduler. All
  * combinations are tried, so every crossing that two ranks can meet with one key is among
  * them. A sanitizer's run draws a quarter of them. */
 #include "world.h"

@@ -130,7 +130,7 @@ static void test_set(void **state)
     end();
 }
 
-/* A rank that pauses while bulk is in flight reports the pause to its own dispatch, and
+/* A rank that pauses while bulk is in flight reports the pause to its own scheduler, and
  * its next frame reports it to the peer's. */
 static void test_pause(void **state)
 {

@@ -59,8 +59,8 @@ static tryst_status side_open(struct world *world, int rank,
                                        .rail_open = side_rail_open};
     if (world->parts) {
         params.sched = world->parts->sched(side);
-        if (status == TRYST_OK && world->parts->above)
-            params.above = world->parts->above(side);
+        if (status == TRYST_OK && world->parts->coll_calls)
+            params.coll_calls = world->parts->coll_calls(side);
     }
     return status == TRYST_OK ? rendezvous_open(&params, NULL, &side->rdv) : status;
 }
@@ -237,7 +237,7 @@ void world_ways(struct world *world, int count)
 
 void world_join(struct world *world, int a, int b)
 {
-    peer_need(world_peer(world, a, b));
+    peer_connect_start(world_peer(world, a, b));
     world_settle(world);
     assert_int_equal(world_peer(world, a, b)->endpoint.state, PEER_EP_READY);
     assert_int_equal(world_peer(world, b, a)->endpoint.state, PEER_EP_READY);

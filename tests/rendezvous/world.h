@@ -49,7 +49,7 @@ struct world_parts {
     /** Return the side's scheduler. */
     struct sched *(*sched)(struct side *side);
     /** Return the layer above, once the side has its settings. NULL: no such layer. */
-    struct above (*above)(struct side *side);
+    struct coll_calls (*coll_calls)(struct side *side);
     /** Called when `from` has sent a frame. The frame is in flight until world_arrive
      *  delivers it. */
     void (*frame_sent)(struct world_ep *from, size_t bytes);

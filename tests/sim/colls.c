@@ -41,7 +41,7 @@ bool sim_coll_holds(const void *data)
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-struct above sim_colls_open(struct sim *sim, struct side *side)
+struct coll_calls sim_colls_open(struct sim *sim, struct side *side)
 {
     struct sim_rank *rank = &sim->ranks[side->rank];
     const struct coll_host host = {.owner = side};
@@ -54,7 +54,7 @@ struct above sim_colls_open(struct sim *sim, struct side *side)
             TRYST_OK);
         colls_plan_set(rank->colls, &rank->plan->coll);
     }
-    return colls_above(rank->colls);
+    return colls_calls(rank->colls);
 }
 
 void sim_colls_close(struct sim *sim)

@@ -234,7 +234,7 @@ static void on_arrived(void *arg, const struct net_message *packet)
     world_arrive(&sim->world, packet->from, packet->to, packet->ep_id, packet->is_bulk);
 }
 
-static struct above on_above(struct side *side)
+static struct coll_calls on_coll_calls(struct side *side)
 {
     return sim_colls_open(sim_of(side->world), side);
 }
@@ -386,7 +386,7 @@ static void on_settle(struct world *world)
 
 static const struct world_parts sim_parts = {
     .sched = on_sched,
-    .above = on_above,
+    .coll_calls = on_coll_calls,
     .frame_sent = on_frame_sent,
     .bulk_sent = on_bulk_sent,
     .copy = on_copy,

@@ -180,7 +180,7 @@ bool sim_run(struct sim *sim, uint64_t until_ns);
 bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer);
 
 /** Defined in colls.c. */
-struct above sim_colls_open(struct sim *sim, struct side *side);
+struct coll_calls sim_colls_open(struct sim *sim, struct side *side);
 void sim_colls_close(struct sim *sim);
 void sim_coll_act(struct sim *sim, const struct sim_action *action);
 void sim_colls_cancel(struct sim *sim);

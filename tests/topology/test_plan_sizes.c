@@ -12,9 +12,9 @@
 #include "graph_new.h"
 #include "plan_nets.h"
 #include "topology/sized/candidates.h"
+#include "topology/sized/earliest.h"
 #include "topology/sized/plan_sizes.h"
 #include "topology/sized/shapes.h"
-#include "topology/sized/soonest.h"
 
 struct chosen {
     struct graph *graph;
@@ -496,15 +496,15 @@ static void burdened_edges_come_last(void **state)
     struct overlay *overlay = overlay_new(graph);
     for (int root = 0; root < 2; root++)
         for (int k = 0; k < 2; k++) {
-            struct soonest *soonest;
+            struct earliest *earliest;
             uint32_t parent[4];
-            assert_int_equal(soonest_open(overlay, &soonest), TRYST_OK);
-            assert_true(soonest_tree(soonest, (uint32_t)root, 1e6, parent));
+            assert_int_equal(earliest_open(overlay, &earliest), TRYST_OK);
+            assert_true(earliest_tree(earliest, (uint32_t)root, 1e6, parent));
             assert_int_equal(parent[!root], root);
-            soonest_burden(soonest, tree[k]);
-            assert_true(soonest_tree(soonest, (uint32_t)root, 1e6, parent));
+            earliest_burden(earliest, tree[k]);
+            assert_true(earliest_tree(earliest, (uint32_t)root, 1e6, parent));
             assert_int_equal(parent[!root], 2);
-            soonest_close(soonest);
+            earliest_close(earliest);
         }
     overlay_close(overlay);
     graph_close(graph);

@@ -22,7 +22,7 @@
 #include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
-/** The smallest slice that the dispatch cuts (SCHED_SLICE_MIN). */
+/** The smallest slice that the scheduler cuts (SCHED_SLICE_MIN). */
 #define PLAN_SLICE_BYTES 65536
 /** Trees with a smaller share are ignored where an operation's time is predicted. */
 #define PLAN_SHARE_MIN 1e-6

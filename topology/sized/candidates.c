@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "earliest.h"
 #include "shapes.h"
-#include "soonest.h"
 #include "topology/plan/lp.h"
 #include "topology/routes/overlay_price.h"
 
@@ -25,7 +25,7 @@
 #define RING_GAP 0.01
 /* The most trees of a linear program. */
 #define POOL_MAX 48u
-/* Trees that soonest.c makes for one set; each avoids the edges of those before. */
+/* Trees that earliest.c makes for one set; each avoids the edges of those before. */
 #define BURDENED 16u
 /* The most pivots of a linear program. */
 #define PIVOTS_MAX 5000u
@@ -369,13 +369,13 @@ static void singles_add(struct making *making, const uint32_t *order)
     }
 }
 
-static void soonest_add(struct making *making, struct soonest *soonest, uint32_t root)
+static void earliest_add(struct making *making, struct earliest *earliest, uint32_t root)
 {
     static const double bytes[] = {4096, 65536};
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) {
         struct plan_tree tree;
         uint32_t *parent = tree_new(making, &tree);
-        if (!parent || !soonest_tree(soonest, root, bytes[k], parent))
+        if (!parent || !earliest_tree(earliest, root, bytes[k], parent))
             return;
         tree_end(making, &tree);
         if (tree_routed(making, &tree))
@@ -396,9 +396,9 @@ static uint32_t pool_trees_copy(const struct making *making, uint32_t depth_max,
     return count;
 }
 
-/* Add sets of trees of soonest.c that avoid each other's edges, alone and with the plan's
- * trees. */
-static void burdened_add(struct making *making, struct soonest *soonest)
+/* Add sets of trees of earliest.c that avoid each other's edges, alone and with the
+ * plan's trees. */
+static void burdened_add(struct making *making, struct earliest *earliest)
 {
     struct plan_tree pool[POOL_MAX];
     uint32_t made = 0;
@@ -407,9 +407,9 @@ static void burdened_add(struct making *making, struct soonest *soonest)
         uint32_t *parent = tree_new(making, &pool[made]);
         if (root == GRAPH_NONE)
             root = making->order[0][(uint64_t)k * making->n / BURDENED];
-        if (!parent || !soonest_tree(soonest, root, PLAN_SLICE_BYTES, parent))
+        if (!parent || !earliest_tree(earliest, root, PLAN_SLICE_BYTES, parent))
             return;
-        soonest_burden(soonest, parent);
+        earliest_burden(earliest, parent);
         tree_end(making, &pool[made]);
         made += tree_routed(making, &pool[made]);
     }
@@ -425,18 +425,18 @@ static void burdened_add(struct making *making, struct soonest *soonest)
 
 static tryst_status soonests_add(struct making *making)
 {
-    struct soonest *soonest;
+    struct earliest *earliest;
     bool any_root = making->root == GRAPH_NONE && making->n <= ROOTS_TRIED_MAX;
     uint32_t roots = any_root ? making->n : making->orders;
-    tryst_status status = soonest_open(making->candidates->overlay, &soonest);
+    tryst_status status = earliest_open(making->candidates->overlay, &earliest);
     if (status)
         return status == TRYST_E_UNSUPPORTED ? TRYST_OK : status;
     if (making->root != GRAPH_NONE)
         roots = 1;
     for (uint32_t k = 0; k < roots; k++)
-        soonest_add(making, soonest, any_root ? k : making->order[k][0]);
-    burdened_add(making, soonest);
-    soonest_close(soonest);
+        earliest_add(making, earliest, any_root ? k : making->order[k][0]);
+    burdened_add(making, earliest);
+    earliest_close(earliest);
     return TRYST_OK;
 }
 

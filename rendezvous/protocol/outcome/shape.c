@@ -18,8 +18,8 @@ enum { SHAPE_TEXT_BYTES = 96, TEXT_BYTES = 384 };
 static void flow_text(const struct rendezvous *rdv, const struct flow_shape *flow,
                       char text[SHAPE_TEXT_BYTES])
 {
-    if (rdv->above.shape_text)
-        rdv->above.shape_text(flow, text, SHAPE_TEXT_BYTES);
+    if (rdv->coll_calls.shape_text)
+        rdv->coll_calls.shape_text(flow, text, SHAPE_TEXT_BYTES);
     else
         (void)snprintf(text, SHAPE_TEXT_BYTES,
                        "collective %u (op %u) of %" PRIu64 " x %s, root %" PRId32,

@@ -9,25 +9,26 @@
  * Contention inside the network is ignored here; the price of the tree (tree_cost.h)
  * includes it.
  */
-#ifndef TRYST_TOPOLOGY_SIZED_SOONEST_H
-#define TRYST_TOPOLOGY_SIZED_SOONEST_H
+#ifndef TRYST_TOPOLOGY_SIZED_EARLIEST_H
+#define TRYST_TOPOLOGY_SIZED_EARLIEST_H
 
 #include "topology/routes/overlay.h"
 
-struct soonest;
+struct earliest;
 
 /** Make the table of all edges.
  *  Returns: TRYST_E_UNSUPPORTED  more than 1,024 ranks
  *           TRYST_E_NOMEM */
-tryst_status soonest_open(struct overlay *overlay, struct soonest **soonest_p);
-void soonest_close(struct soonest *soonest);
+tryst_status earliest_open(struct overlay *overlay, struct earliest **earliest_p);
+void earliest_close(struct earliest *earliest);
 
 /** Raise the cost of each edge of the tree, in both directions, by the time of a byte
  *  over the edge, so that later trees avoid these edges. */
-void soonest_burden(struct soonest *soonest, const uint32_t *parent);
+void earliest_burden(struct earliest *earliest, const uint32_t *parent);
 
 /** Make the tree from `root` for a message of `bytes`. Returns false if some rank cannot
  *  be reached. */
-bool soonest_tree(struct soonest *soonest, uint32_t root, double bytes, uint32_t *parent);
+bool earliest_tree(struct earliest *earliest, uint32_t root, double bytes,
+                   uint32_t *parent);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file above.h
+/** @file coll_calls.h
  *  The calls to the engine of collectives, which is above rendezvous: in each pass, and
  *  for its operations (OP_COLL).
  */
-#ifndef TRYST_RENDEZVOUS_OP_ABOVE_H
-#define TRYST_RENDEZVOUS_OP_ABOVE_H
+#ifndef TRYST_RENDEZVOUS_OP_COLL_CALLS_H
+#define TRYST_RENDEZVOUS_OP_COLL_CALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ struct flow_shape;
 
 /** Installed into rendezvous_params; all zero: no engine. All calls but `used` are in the
  *  progress domain. */
-struct above {
+struct coll_calls {
     void *arg;
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
      *  calls it between the rails and the scheduler. Work that a submission marks outside
