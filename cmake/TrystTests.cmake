@@ -144,7 +144,7 @@ set(TRYST_TSAN_LONG
     api_close_soon_auto api_coll_matrix_self api_coll_matrix_shm api_crossed_self api_crossed_ucx api_descriptors_ucx
     api_random_auto api_random_fault_shm api_random_fault_ucx api_random_shm-cma api_random_shm-ring
     api_slow_start_ucx api_volume_shm api_volume_sm_ucx
-    commsched_alloc_walk_recorded commsched_coll_run_shm conformance_self conformance_shm_device
+    context_alloc_walk_recorded collectives_run_shm conformance_self conformance_shm_device
     pipeline_check pipeline_engine_loop pipeline_schedule_runs pipeline_stage
     test_ofi_rxm tools_bench_dp_few tools_perf_coll tools_pp_bench_device tools_pp_bench_usage)
 # Long under ASan: the same code runs there in another test.

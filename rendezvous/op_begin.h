@@ -23,27 +23,27 @@ bool op_begin_refused(tryst_op *op);
  *  abort its step; returns false. */
 bool op_begin_starved(tryst_op *op);
 
-/** Return the time of submission, and make the deadline an absolute time. The coarse
- *  clock is exact enough for warnings of waits. It is read once for all submissions
- *  between two passes: reading it for each took a tenth of the time of an 8-byte
- *  message. */
-static inline uint64_t op_submission_ns(tryst_op *op)
+/** Return the time of submission. The coarse clock is exact enough for warnings of waits.
+ *  It is read once for all submissions between two passes: reading it for each took a
+ *  tenth of the time of an 8-byte message. */
+static inline uint64_t op_submission_ns(struct rendezvous *rdv, bool exact)
 {
     enum { STAMPS = 32 }; /* read again after this many, in case no pass runs */
-    struct rendezvous *rdv = op->rdv;
-    if (__builtin_expect(rdv->trace || op->deadline_at_ns, 0)) {
-        uint64_t now_ns = rendezvous_now(rdv);
-        if (op->deadline_at_ns)
-            op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - now_ns
-                                     ? UINT64_MAX
-                                     : op->deadline_at_ns + now_ns;
-        return now_ns;
-    }
+    if (exact)
+        return rendezvous_now(rdv);
     if (rdv->times.stamps_left-- == 0) {
         rdv->times.stamp_ns = clock_coarse_ns(rdv->clock);
         rdv->times.stamps_left = STAMPS - 1;
     }
     return rdv->times.stamp_ns;
+}
+
+/** Make the relative deadline an absolute time. */
+static inline void op_deadline_begin(tryst_op *op, uint64_t now_ns)
+{
+    op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - now_ns
+                             ? UINT64_MAX
+                             : op->deadline_at_ns + now_ns;
 }
 
 /** Set the urgency. Without a mask (TRYST_SCHED=fifo) only the order of submission
@@ -69,7 +69,9 @@ static inline bool op_begin(tryst_op *op, struct scope *scope, uint64_t tie)
 {
     struct rendezvous *rdv = op->rdv;
     bool has_peer = op->kind <= OP_RECV;
-    op_scope_enter(op, scope, op_submission_ns(op));
+    op_scope_enter(op, scope, op_submission_ns(rdv, rdv->trace || op->deadline_at_ns));
+    if (op->deadline_at_ns)
+        op_deadline_begin(op, op->submitted_ns);
     if (has_peer)
         op->peer = peer_get(rdv->group,
                             op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank);

@@ -15,7 +15,7 @@
  *  passed on at least r slices of each tree, and `least` is at least r everywhere. Slice
  *  r is therefore granted at every rank, in every tree. The condition is one of the index
  *  alone, so siblings that wait for each other's grants are allowed the same slices.
- *  tests/model/flow.pml and tests/commsched/test_coll_tree.c search for the opposite.
+ *  tests/model/flow.pml and tests/collectives/test_tree.c search for the opposite.
  *
  *  Pure: no flows, no clock.
  */

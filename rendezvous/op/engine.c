@@ -32,9 +32,9 @@ void engine_orphan_gone(struct rendezvous *rdv)
 
 /* ---- ids --------------------------------------------------------------------------- */
 
-/* Search for n free ids from id_next on, or from 1 where too few ids are left. If they
+/* Search for n free ids from ids.next on, or from 1 where too few ids are left. If they
  * fit before the next live run, set ids.clear_end to its first id (without a run: to the
- * end); else move id_next behind the run. Before the first wrap no live run is ahead. */
+ * end); else move ids.next behind the run. Before the first wrap no live run is ahead. */
 static void ids_search(struct rendezvous *rdv, uint64_t n)
 {
     uint64_t begin = rdv->ids.mask + 1;

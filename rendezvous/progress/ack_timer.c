@@ -20,7 +20,7 @@
  * progress lock, so between two groups no thread of the library may enter it.
  *
  * Invariant: `called` changes only under the progress lock (and `mutex`), together with
- * the engine's ack_timer_runs. So no call is lost between the last tick and the sleep. A
+ * the engine's acks.timer_runs. So no call is lost between the last tick and the sleep. A
  * tick that finds the progress lock taken does nothing: the thread that holds the lock
  * sends the acknowledgements.
  */

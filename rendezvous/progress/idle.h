@@ -15,7 +15,7 @@
  *                            └─ none ── 4 ms in all ──▶ arm ──▶ nap ── spin_ns ──▶ nap …
  *
  *  Each event restarts the spin. This header reads neither clock nor descriptors, so
- *  tests check it as a table (tests/commsched/test_idle.c).
+ *  tests check it as a table (tests/rendezvous/test_idle.c).
  */
 #ifndef TRYST_RENDEZVOUS_PROGRESS_IDLE_H
 #define TRYST_RENDEZVOUS_PROGRESS_IDLE_H

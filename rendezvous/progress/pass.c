@@ -37,6 +37,7 @@ enum { ACK_TIMER_IDLE = 50 };
 /* The most polls (of 32 events each) that a rank makes after a long gap, before its
  * timers run. */
 enum { LATE_POLLS = 64 };
+
 static int rails_progress(struct rendezvous *rdv)
 {
     int count = 0;

@@ -56,7 +56,7 @@ void progress_thread_close(struct progress_thread *thread)
 
 static bool stop_is_requested(const struct progress_thread *thread)
 {
-    /* acquire: pairs with the release in progress_thread_stop. */
+    /* acquire: pairs with the release in thread_stop. */
     return atomic_load_explicit(&thread->stop, memory_order_acquire);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives through the public API: their results, the calls that are refused, and the
  * failure of one rank, which ends the collective on all ranks. Random plans:
- * tests/commsched/test_coll_run.c. */
+ * tests/collectives/test_run.c. */
 #include "harness.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of blocks through the public API: their results, the calls that are
  * refused, and the failure of one rank, which ends the collective on all ranks that
- * depend on it. Random plans and blocks: tests/commsched/test_coll_blocks.c. */
+ * depend on it. Random plans and blocks: tests/collectives/test_blocks.c. */
 #include "harness.h"
 
 #include <signal.h>

@@ -76,6 +76,8 @@ BEGIN {
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports " commsched/sched " rendezvous
     may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
+    may["tests/collectives"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
+    may["tests/context"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
     may["tests/api/hostile"] = "tests core " topology " " transports " commsched/sched " rendezvous
     may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched collectives context"
     may["tests/pipeline"] = "tests " pipeline

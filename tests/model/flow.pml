@@ -37,7 +37,7 @@
  *     these.
  *   - Values are left out: the order of addition follows from the counters, and the bits
  *     of the results are compared by tests/api/test_coll.c and
- *     tests/commsched/test_coll_run.c.
+ *     tests/collectives/test_run.c.
  *
  * Shapes of the trees, child to parent, in the order of addition:
  *   STARS   tree 0: 1 and 2 to 0; tree 1: 2 and 0 to 1

@@ -18,18 +18,20 @@
 #include "command.h"
 #include "tools/launch/launcher.h"
 
-/* No process reads the launcher's stdout, its pipe is full, and a rank fails: the
+/* No process reads the launcher's outputs, their pipes are full, and a rank fails: the
  * launcher ends nevertheless. */
-static void reader_that_does_not_read_holds_up_nothing(void **state)
+static void reader_that_does_not_read(const char *option)
 {
     struct command command;
     const char *arguments[] = {"-n",
                                "2",
                                "--grace",
                                "200ms",
+                               option,
                                "sh",
                                "-c",
                                "[ $TRYST_RANK = 0 ] && { sleep 0.5; exit 9; }; "
+                               "while :; do echo many errors >&2; done & "
                                "while :; do echo much output; done",
                                NULL};
     int status;
@@ -43,6 +45,12 @@ static void reader_that_does_not_read_holds_up_nothing(void **state)
     assert_int_equal(WEXITSTATUS(status), 9);
     command_read(&command, NULL);
     command_free(&command);
+}
+
+static void reader_that_does_not_read_holds_up_nothing(void **state)
+{
+    reader_that_does_not_read("--env=NOTHING=1");
+    reader_that_does_not_read("--no-prefix");
 }
 
 /* ---- environment ---- */
@@ -237,6 +245,7 @@ static void programs_that_do_not_run(void **state)
         {{"-n", "0", "true", NULL}, 125, "must be"},
         {{"-n", "2x", "true", NULL}, 125, "must be"},
         {{"-n", "2", "--env", "NOVALUE", "true", NULL}, 125, "not 'NOVALUE'"},
+        {{"-n", "2", "--env", "TRYST_SIZE=3", "true", NULL}, 125, "'TRYST_SIZE=3'"},
         {{"-n", "2", "--grace", "soon", "true", NULL}, 125, "not 'soon'"},
         {{"--wrong", NULL}, 125, "--wrong"},
     };
@@ -483,6 +492,28 @@ static void function_instead_of_program(void **state)
     assert_int_equal(errno, ECHILD);
 }
 
+/* The caller ignores SIGCHLD, with which no death would be seen. */
+static void ignored_deaths_are_seen(void **state)
+{
+    const struct launcher_params params = {.name = "test",
+                                           .ranks = 2,
+                                           .main_fn = print_and_end,
+                                           .arg = "function",
+                                           .grace_ns = LAUNCHER_GRACE_NS};
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(30);
+        signal(SIGCHLD, SIG_IGN);
+        status = launcher_run(&params);
+        bool kept = signal(SIGCHLD, SIG_DFL) == SIG_IGN;
+        _exit(kept ? status : 99);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +535,7 @@ int main(void)
         cmocka_unit_test(killed_group_leaves_nothing),
         cmocka_unit_test(leftovers_of_ended_ranks_go),
         cmocka_unit_test(function_instead_of_program),
+        cmocka_unit_test(ignored_deaths_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

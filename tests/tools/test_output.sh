@@ -41,6 +41,8 @@ done
 refused 1 "$perf" pingpong --transport shm --sizes 8 --iters 2 --json -
 refused 125 "$run" --help
 refused 125 "$run" -n 2 echo word
+# a line that is longer than any buffer
+refused 125 "$run" -n 1 sh -c 'head -c 100000 /dev/zero | tr "\0" x; echo'
 refused 2 "$topo"
 refused 2 "$topo" --format json
 cat >"$dir/two.json" <<'END'

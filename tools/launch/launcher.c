@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,7 +70,7 @@ struct launcher {
     char address[32], token[40];
     /* The caller's settings, restored in the ranks. */
     sigset_t mask;
-    struct sigaction pipe_action;
+    struct sigaction pipe_action, child_action;
     struct rlimit files;
 };
 
@@ -80,7 +81,9 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* Write a message of the launcher's own: "tryst-run: …". Returns false. */
+/* Write a message of the launcher's own: "tryst-run: …". It is lost where the process
+ * that writes the output, or without one standard error, does not take it. Returns
+ * false. */
 __attribute__((format(printf, 2, 3))) static bool message(const struct launcher *launcher,
                                                           const char *fmt, ...)
 {
@@ -90,8 +93,12 @@ __attribute__((format(printf, 2, 3))) static bool message(const struct launcher 
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     snprintf(line, sizeof line, "%.64s: %s\n", launcher->params->name, text);
-    dprintf(launcher->outputs ? launcher->outputs[2 * launcher->params->ranks] : 2, "%s",
-            line);
+    struct pollfd to = {.fd = launcher->output_pid > 0
+                                  ? launcher->outputs[2 * launcher->params->ranks]
+                                  : STDERR_FILENO,
+                        .events = POLLOUT};
+    if (poll(&to, 1, 0) > 0) /* room for PIPE_BUF bytes: the write does not block */
+        (void)!write(to.fd, line, strlen(line));
     return false;
 }
 
@@ -252,11 +259,27 @@ static void deaths_handle(struct launcher *launcher)
     }
     if (launcher->output_pid && waitpid(launcher->output_pid, &status, WNOHANG) > 0) {
         launcher->output_pid = 0;
-        launcher->output_error = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+        launcher->output_error = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
     }
 }
 
 /* ---- start ------------------------------------------------------------------------- */
+
+/* Return a socket that listens at this address; -1, with errno: none does. */
+static int port_listen(const struct sockaddr_in *at)
+{
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Accepted sockets inherit SO_REUSEADDR, so that a later session can use the port at
+     * once. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, (const struct sockaddr *)at, sizeof *at) == 0 &&
+        listen(fd, LAUNCHER_RANKS_MAX) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
 
 /* Listen on loopback at one of the ports of TRYST_PORT or TRYST_PORT_RANGE, from a drawn
  * one on, because other jobs use the same range. False after a message. */
@@ -268,7 +291,7 @@ static bool ports_listen(struct launcher *launcher, unsigned drawn)
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
     unsigned first = 0, last = 0;
-    int bytes = 0, on = 1, bound = -1;
+    int bytes = 0, fd = -1;
     if (text && sscanf(text, "%5u%n-%5u%n", &first, &bytes, &last, &bytes) == 1)
         last = first;
     if (text && *text && (text[bytes] || first < 1 || last < first || last > UINT16_MAX))
@@ -276,15 +299,11 @@ static bool ports_listen(struct launcher *launcher, unsigned drawn)
                        "cannot use TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': must be "
                        "a port, or first-last, for example 30000-30099",
                        port ? port : "", range ? range : "");
-    int fd = launcher->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* Accepted sockets inherit SO_REUSEADDR, so that a later session can use the port at
-     * once. */
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    for (unsigned i = 0, count = last - first + 1; i < count && bound != 0; i++) {
+    for (unsigned i = 0, count = last - first + 1; i < count && fd < 0; i++) {
         at.sin_port = htons((uint16_t)(first + (drawn % count + i) % count));
-        bound = bind(fd, (struct sockaddr *)&at, sizeof at);
+        fd = launcher->listen_fd = port_listen(&at);
     }
-    if (bound != 0 || listen(fd, LAUNCHER_RANKS_MAX) != 0)
+    if (fd < 0)
         return message(launcher, "cannot listen on loopback for the bootstrap: %s%s",
                        strerror(errno),
                        first ? " (every port of TRYST_PORT or TRYST_PORT_RANGE)" : "");
@@ -354,6 +373,7 @@ static void child_run(const struct launcher *launcher, int rank, pid_t launcher_
     child_files(launcher, rank);
     child_environment(launcher, rank);
     sigaction(SIGPIPE, &launcher->pipe_action, NULL);
+    sigaction(SIGCHLD, &launcher->child_action, NULL);
     sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
     if (params->main_fn)
         exit(standard_output_end(params->name, params->main_fn(params->arg, rank),
@@ -455,9 +475,10 @@ int launcher_run(const struct launcher_params *params)
         .failed_rank = -1,
         .listen_fd = -1};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigset_t wanted;
     int status = LAUNCHER_FAILED;
-    getrlimit(RLIMIT_NOFILE, &launcher.files); /* two descriptors for each rank */
+    getrlimit(RLIMIT_NOFILE, &launcher.files);
     setrlimit(RLIMIT_NOFILE,
               &(struct rlimit){launcher.files.rlim_max, launcher.files.rlim_max});
     sigemptyset(&wanted);
@@ -465,13 +486,16 @@ int launcher_run(const struct launcher_params *params)
         sigaddset(&wanted, received[i]);
     sigprocmask(SIG_BLOCK, &wanted, &launcher.mask);
     sigaction(SIGPIPE, &ignore, &launcher.pipe_action);
+    sigaction(SIGCHLD, &standard, &launcher.child_action); /* ignored, none would come */
     if (launcher.outputs)
         launcher.output_pid = output_start(params->ranks, launcher.outputs);
     if (launcher.ranks && (launcher.output_pid > 0 || params->no_prefix))
         status = launcher_go(&launcher, &wanted);
     else
-        fprintf(stderr, "%s: cannot start: %s\n", params->name, strerror(errno));
+        fprintf(stderr, "%s: cannot start: %s%s\n", params->name, strerror(errno),
+                errno == EMFILE ? " (four descriptors for each rank; ulimit -Hn)" : "");
     sigaction(SIGPIPE, &launcher.pipe_action, NULL);
+    sigaction(SIGCHLD, &launcher.child_action, NULL);
     sigprocmask(SIG_SETMASK, &launcher.mask, NULL);
     setrlimit(RLIMIT_NOFILE, &launcher.files);
     free(launcher.ranks);

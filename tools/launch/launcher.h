@@ -6,9 +6,10 @@
  *  writes the ranks' output. The launcher itself draws the job's token and creates the
  *  bootstrap's listening socket, so local ranks need no free port, no file and no secret
  *  on a command line.
- *  Invariant: no rank outlives the launcher, however the launcher ends: the kernel kills
- *  a rank when its parent dies (PR_SET_PDEATHSIG). Each rank is a process group, which is
- *  killed with all its processes once all ranks have ended.
+ *  Invariant: no rank outlives the launcher, however the launcher ends: the kernel
+ *  kills a rank when its parent dies (PR_SET_PDEATHSIG), unless the rank has executed a
+ *  program with set-user-ID or file capabilities meanwhile. Each rank is a process
+ *  group, which is killed with all its processes once all ranks have ended.
  *
  *      running ──a rank fails──▶ grace ──time──▶ TERM sent ──2 s──▶ KILL sent ──5 s─▶ end
  *        │                        │                │                  │

@@ -31,9 +31,11 @@ enum { LINE_BYTES = 16384, PIPE_BYTES = 65536 + LINE_BYTES };
 
 /* The launcher's stdout or stderr. */
 struct sink {
-    FILE *file;
+    int fd;
     int error;           /* errno of the first failed write; 0: none failed */
     struct stream *open; /* stream of the unfinished last line; NULL: none */
+    size_t bytes;
+    char text[LINE_BYTES]; /* to be written */
 };
 
 /* One stream of one rank, or the launcher's messages. */
@@ -55,6 +57,34 @@ struct output {
 
 /* ---- lines ------------------------------------------------------------------------- */
 
+/* Write what was put. Waits for the reader, also where the file is nonblocking. */
+static void sink_flush(struct sink *sink)
+{
+    for (size_t at = 0; at < sink->bytes && !sink->error;) {
+        ssize_t wrote = write(sink->fd, sink->text + at, sink->bytes - at);
+        if (wrote >= 0)
+            at += (size_t)wrote;
+        else if (errno == EAGAIN)
+            (void)poll(&(struct pollfd){.fd = sink->fd, .events = POLLOUT}, 1, -1);
+        else if (errno != EINTR)
+            sink->error = errno;
+    }
+    sink->bytes = 0;
+}
+
+static void sink_put(struct sink *sink, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t room = sizeof sink->text - sink->bytes, part = bytes < room ? bytes : room;
+        memcpy(sink->text + sink->bytes, text, part);
+        sink->bytes += part;
+        text += part;
+        bytes -= part;
+        if (sink->bytes == sizeof sink->text)
+            sink_flush(sink);
+    }
+}
+
 static bool breaks_line(char c)
 {
     return c == '\r' || c == '\n';
@@ -64,7 +94,7 @@ static bool breaks_line(char c)
 static void sink_line_end(struct sink *sink)
 {
     if (sink->open)
-        fputc('\n', sink->file);
+        sink_put(sink, "\n", 1);
     sink->open = NULL;
 }
 
@@ -73,7 +103,7 @@ static void segment_write(struct stream *stream, const char *text, size_t bytes)
 {
     struct sink *sink = stream->sink;
     bool goes_on = sink->open == stream;
-    char before = stream->last;
+    char before = stream->last, prefix[16];
     if (!goes_on && *text == '\r')
         return; /* without effect where a line begins */
     stream->last = text[bytes - 1];
@@ -82,8 +112,9 @@ static void segment_write(struct stream *stream, const char *text, size_t bytes)
     if (!goes_on)
         sink_line_end(sink);
     if (stream->rank >= 0 && (!goes_on || (before == '\r' && !breaks_line(*text))))
-        fprintf(sink->file, "[%d] ", stream->rank);
-    fwrite(text, 1, bytes, sink->file);
+        sink_put(sink, prefix,
+                 (size_t)snprintf(prefix, sizeof prefix, "[%d] ", stream->rank));
+    sink_put(sink, text, bytes);
     sink->open = stream->last == '\n' ? NULL : stream;
 }
 
@@ -176,14 +207,12 @@ static void streams_handle(struct output *output, const struct pollfd *polls)
             stream_write(stream, stream->bytes);
     }
     for (int i = 0; i < 2; i++)
-        if (fflush(output->sinks[i].file) != 0 && !output->sinks[i].error)
-            output->sinks[i].error = errno;
+        sink_flush(&output->sinks[i]);
 }
 
 static void output_run(struct output *output)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
     struct pollfd *polls = calloc((size_t)output->count, sizeof *polls);
     while (polls && streams_wait(output, polls))
         streams_handle(output, polls);
@@ -221,7 +250,9 @@ pid_t output_start(int ranks, int *fds)
     pid_t pid = -1;
     if (!output)
         return -1;
-    *output = (struct output){{{.file = stdout}, {.file = stderr}}, count};
+    output->sinks[0].fd = STDOUT_FILENO;
+    output->sinks[1].fd = STDERR_FILENO;
+    output->count = count;
     for (; opened < count; opened++)
         if (!stream_open(&output->streams[opened], opened == 2 * ranks ? -1 : opened / 2,
                          opened % 2 || opened == 2 * ranks ? errors(output)

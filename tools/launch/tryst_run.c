@@ -56,11 +56,20 @@ static bool time_parse(const char *text, uint64_t *ns_p)
     return unit != text && value >= 0 && value <= 1e6 && ns > 0;
 }
 
+/* The beginnings of settings of variables that each rank gets, or must not have. */
+static const char *const launcher_sets[] = {
+    "TRYST_RANK=",       "TRYST_SIZE=",      "TRYST_LOCAL_RANK=",
+    "TRYST_LOCAL_SIZE=", "TRYST_BOOTSTRAP=", "TRYST_TOKEN=",
+    "TRYST_TOKEN_FILE=", "TRYST_INSECURE=",  "TRYST_BOOTSTRAP_FD="};
+
 static bool env_read(const char *text, void *to)
 {
     (void)to;
     if (text[0] == '=' || !strchr(text, '='))
         return !usage_error("--env must be NAME=VALUE, not", text);
+    for (size_t i = 0; i < sizeof launcher_sets / sizeof *launcher_sets; i++)
+        if (strncmp(text, launcher_sets[i], strlen(launcher_sets[i])) == 0)
+            return !usage_error("--env cannot set what the launcher sets:", text);
     return putenv((char *)(uintptr_t)text) == 0;
 }
 

@@ -279,6 +279,11 @@ static bool gather_room(struct gather *gather, size_t bytes)
     return true;
 }
 
+static const char *step_name(uint32_t type)
+{
+    return type == BOOTSTRAP_FRAME_GATHER ? "an all-gather" : "a broadcast";
+}
+
 /* Choose where the rank's part is stored, when its header has come. `gave` is set when
  * the part is complete. */
 static void gather_header(struct server *server, struct conn *conn)
@@ -299,12 +304,13 @@ static void gather_header(struct server *server, struct conn *conn)
         gather->first_rank = conn->rank;
     }
     if (request->type != gather->type || (all_give && request->bytes != gather->bytes)) {
-        serve_fail(
-            server, TRYST_E_GROUP,
-            "rank %d gives %llu bytes to step %llu of the bootstrap, rank %d gives "
-            "%zu; run the same program and version on all ranks",
-            conn->rank, (unsigned long long)request->bytes,
-            (unsigned long long)gather->sequence, gather->first_rank, gather->bytes);
+        serve_fail(server, TRYST_E_GROUP,
+                   "rank %d gives %llu bytes to step %llu of the bootstrap, %s, rank %d "
+                   "gives %zu, "
+                   "%s; run the same program and version on all ranks",
+                   conn->rank, (unsigned long long)request->bytes,
+                   (unsigned long long)gather->sequence, step_name(request->type),
+                   gather->first_rank, gather->bytes, step_name(gather->type));
         return;
     }
     if (!gives)

@@ -5,8 +5,8 @@
  *
  *  The test program defines `coll_trials` and then has the four tests below.
  */
-#ifndef TRYST_TESTS_COMMSCHED_COLL_ROUNDS_H
-#define TRYST_TESTS_COMMSCHED_COLL_ROUNDS_H
+#ifndef TRYST_TESTS_COLLECTIVES_COLL_ROUNDS_H
+#define TRYST_TESTS_COLLECTIVES_COLL_ROUNDS_H
 
 #include "api/harness.h"
 #include "coll_draw.h"

@@ -9,7 +9,7 @@
  *
  * Each try has its own processes, so a crash, a leak or a hang is reported with its n.
  *
- * Usage: commsched_alloc_walk self|shm|ucx|ofi [every]: one rank with itself, or two
+ * Usage: context_alloc_walk self|shm|ucx|ofi [every]: one rank with itself, or two
  * ranks. With `every` only every so many allocations fail; TRYST_TEST_SEED chooses the
  * first. */
 #include "support/child.h"

@@ -3,8 +3,8 @@
  *  Random plans and terms, the same on all ranks, and the fold that a collective must
  *  yield, bitwise.
  */
-#ifndef TRYST_TESTS_COMMSCHED_COLL_DRAW_H
-#define TRYST_TESTS_COMMSCHED_COLL_DRAW_H
+#ifndef TRYST_TESTS_COLLECTIVES_COLL_DRAW_H
+#define TRYST_TESTS_COLLECTIVES_COLL_DRAW_H
 
 #include "collectives/coll.h"
 #include "collectives/tree/edges.h"

@@ -4,8 +4,8 @@
  * (10.11.0.1, point to point with 10.11.0.2); IPv4 default by a0 with metric 100, an
  * unreachable default, IPv6 default over two hops on a0 with metric 50. The other ends of
  * the pairs, and most IPv6 host routes, are left out. */
-#ifndef TRYST_TESTS_TOPOLOGY_NETLINK_CAPTURED_H
-#define TRYST_TESTS_TOPOLOGY_NETLINK_CAPTURED_H
+#ifndef TRYST_TESTS_CORE_NETLINK_CAPTURED_H
+#define TRYST_TESTS_CORE_NETLINK_CAPTURED_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rosters of machines with a given number of ranks and NICs on each. */
-#ifndef TRYST_TESTS_COMMSCHED_SITES_H
-#define TRYST_TESTS_COMMSCHED_SITES_H
+#ifndef TRYST_TESTS_CONTEXT_SITES_H
+#define TRYST_TESTS_CONTEXT_SITES_H
 
 #include "support/roster.h"
 #include "support/unit.h"
