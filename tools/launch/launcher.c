@@ -281,6 +281,16 @@ static int port_listen(const struct sockaddr_in *at)
     return -1;
 }
 
+/* Read "port" or "first-last". */
+static bool ports_read(const char *text, unsigned long *first_p, unsigned long *last_p)
+{
+    char *end;
+    *first_p = *last_p = strtoul(text, &end, 10);
+    if (*end == '-')
+        *last_p = strtoul(end + 1, &end, 10);
+    return !*end && *first_p >= 1 && *first_p <= *last_p && *last_p <= UINT16_MAX;
+}
+
 /* Listen on loopback at one of the ports of TRYST_PORT or TRYST_PORT_RANGE, from a drawn
  * one on, because other jobs use the same range. False after a message. */
 static bool ports_listen(struct launcher *launcher, unsigned drawn)
@@ -290,16 +300,14 @@ static bool ports_listen(struct launcher *launcher, unsigned drawn)
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
-    unsigned first = 0, last = 0;
-    int bytes = 0, fd = -1;
-    if (text && sscanf(text, "%5u%n-%5u%n", &first, &bytes, &last, &bytes) == 1)
-        last = first;
-    if (text && *text && (text[bytes] || first < 1 || last < first || last > UINT16_MAX))
+    unsigned long first = 0, last = 0;
+    int fd = -1;
+    if (text && *text && !ports_read(text, &first, &last))
         return message(launcher,
                        "cannot use TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': must be "
                        "a port, or first-last, for example 30000-30099",
                        port ? port : "", range ? range : "");
-    for (unsigned i = 0, count = last - first + 1; i < count && fd < 0; i++) {
+    for (unsigned long i = 0, count = last - first + 1; i < count && fd < 0; i++) {
         at.sin_port = htons((uint16_t)(first + (drawn % count + i) % count));
         fd = launcher->listen_fd = port_listen(&at);
     }
