@@ -258,8 +258,9 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
         goto close_wiring;
     status = progress_open(ctx->rdv);
     if (status != TRYST_OK) {
-        err_set(err, status,
-                "cannot open a context: no memory, or cannot create a mutex");
+        err_set(err, status, "cannot open a context: %s",
+                status == TRYST_E_NOMEM ? "out of memory"
+                                        : "cannot create the mutexes of its threads");
         goto close_engine;
     }
     ctx->fork.child = forked_child;
@@ -310,7 +311,7 @@ void tryst_close(tryst_ctx *ctx)
 {
     if (!ctx)
         return;
-    if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+    if (is_forked(ctx))
         return; /* the context is the parent's; this copy ends with the process */
     if (ctx->group)
         tryst_group_close(ctx->group);

@@ -16,6 +16,7 @@
 #include "core/text/err.h"
 #include "devices.h"
 #include "rails.h"
+#include "rendezvous/progress/submission.h"
 #include "transports/module.h"
 #include "tryst/tryst.h"
 
@@ -54,5 +55,11 @@ struct wiring {
     struct colls *colls;
     struct profile_file *profile; /**< NULL: TRYST_PROFILE is not set, or no group */
 };
+
+/** True if this process is a forked child, in which the context is not usable. */
+static inline bool is_forked(const tryst_ctx *ctx)
+{
+    return rendezvous_usable(ctx->rdv) == TRYST_E_FORKED;
+}
 
 #endif

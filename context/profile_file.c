@@ -266,7 +266,7 @@ tryst_status tryst_period_begin(tryst_group *group)
     if (!group)
         return refuse_null("begin a period", "group");
     tryst_ctx *ctx = rendezvous_group_ctx(group);
-    if (ctx->recorder && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
+    if (ctx->recorder && !is_forked(ctx))
         recorder_period_begin(ctx->recorder);
     return TRYST_OK;
 }
@@ -280,7 +280,7 @@ tryst_status tryst_profile_action(tryst_ctx *ctx, const char *name)
                       "cannot name an action \"%.64s\": a name has 1 to %d bytes and no "
                       "';', and does not begin with \"action \"",
                       name, TRYST_PROFILE_ACTION_MAX);
-    if (ctx->recorder && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
+    if (ctx->recorder && !is_forked(ctx))
         recorder_action(ctx->recorder, name);
     return TRYST_OK;
 }

@@ -4,12 +4,6 @@
 #include "core/text/refuse.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/progress/progress.h"
-#include "rendezvous/progress/submission.h"
-
-static bool is_forked(const tryst_ctx *ctx)
-{
-    return rendezvous_usable(ctx->rdv) == TRYST_E_FORKED;
-}
 
 int tryst_progress(tryst_ctx *ctx)
 {

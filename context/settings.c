@@ -138,11 +138,6 @@ int tryst_config_visit(const tryst_config *config,
 
 /* ---- seeing ------------------------------------------------------------------------ */
 
-static bool is_forked(const tryst_ctx *ctx)
-{
-    return rendezvous_usable(ctx->rdv) == TRYST_E_FORKED;
-}
-
 uint64_t tryst_now_ns(const tryst_ctx *ctx)
 {
     (void)ctx;

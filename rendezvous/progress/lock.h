@@ -5,9 +5,9 @@
  *
  *      free ─try─▶ held ─give─▶ free
  *
- *  The holder drives the engine. If the lock is taken, a thread waits on a condition
- *  variable of its own. The holder signals the waiters for finished operations and, when
- *  the holder leaves, the first of the other waiters.
+ *  The holder drives the engine. Each other thread waits on a condition of its own: a
+ *  finished operation signals the threads that wait for it, and the release of the lock
+ *  signals the first of the other threads.
  */
 #ifndef TRYST_RENDEZVOUS_PROGRESS_LOCK_H
 #define TRYST_RENDEZVOUS_PROGRESS_LOCK_H
@@ -51,6 +51,7 @@ uint64_t wait_until_ns(struct wait *wait, uint64_t now_ns);
 /** True if the time-out has passed. */
 bool wait_has_expired(struct wait *wait);
 
+/** Initialize the lock, which is free. TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status progress_lock_open(struct progress_lock *lock);
 void progress_lock_close(struct progress_lock *lock);
 /** Take the lock if it is free. */

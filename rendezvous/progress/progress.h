@@ -5,7 +5,6 @@
 #ifndef TRYST_RENDEZVOUS_PROGRESS_PROGRESS_H
 #define TRYST_RENDEZVOUS_PROGRESS_PROGRESS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,9 +30,11 @@ struct progress {
     struct ack_timer ack_timer;
 };
 
-/** Make it possible to drive `rdv`: open rdv->progress. Without it, submissions wait for
- *  a pass that the caller makes. */
+/** Open rdv->progress, which progress_close frees. Without it, submissions wait for a
+ *  pass that the caller makes. TRYST_OK; TRYST_E_NOMEM; TRYST_E_SYSTEM: a mutex or a
+ *  condition cannot be created. */
 tryst_status progress_open(struct rendezvous *rdv);
+/** Free it: the background thread has ended, and no other thread calls. */
 void progress_close(struct rendezvous *rdv);
 /** Take the lock, waiting `timeout_ns` at most. False: the time-out has passed. */
 bool progress_lock_take(struct rendezvous *rdv, uint64_t timeout_ns);
@@ -56,7 +57,8 @@ bool progress_until(struct rendezvous *rdv, bool (*done)(void *arg), void *arg,
 void progress_await(struct rendezvous *rdv, struct wait *wait);
 /** tryst_progress: make one pass if the lock is free; return the number of events. */
 int progress_turn(struct rendezvous *rdv);
-/** tryst_arm: prepare the caller's sleep on the poller. */
+/** tryst_arm: prepare the caller's sleep on the poller. TRYST_OK: sleep; TRYST_AGAIN:
+ *  another thread drives, or a turn comes first. */
 tryst_status progress_arm(struct rendezvous *rdv);
 
 #endif

@@ -29,6 +29,7 @@ struct progress_thread {
     _Atomic(uint32_t) waits_count;
 };
 
+/** Initialize it; no thread runs yet. TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status progress_thread_open(struct progress_thread *thread);
 /** Free what progress_thread_open made; the thread does not run. */
 void progress_thread_close(struct progress_thread *thread);
