@@ -23,6 +23,7 @@
 #include "rendezvous/live/page.h"
 #include "rendezvous/match/scopes.h"
 #include "rendezvous/op/coll_calls.h"
+#include "rendezvous/op/leave.h"
 #include "rendezvous/op/op.h"
 #include "transports/link/link_listen.h"
 #include "transports/module.h"
@@ -192,11 +193,9 @@ struct rendezvous {
         uint32_t pauses;  /**< passes that came PAUSE_NS or more after the one before */
     } bulk;
     struct {
-        bool begun; /**< the group is being closed */
-        /** LEAVE was sent to all links that were up. A link that comes up later sends
-         *  LEAVE then. */
-        bool sent;
-        bool cut; /**< all peers were given up; no new rank becomes a peer */
+        enum leave_state state;
+        /** When LEAVE_BEGUN or LEAVE_SENT ends at the latest; else 0. */
+        uint64_t until_ns;
     } leave;
     /** There was no memory for the parent in the control tree: each tick joins again. */
     bool join_again;
