@@ -255,8 +255,8 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
     return status;
 }
 
-/* Go on leaving. True: the group may be freed. */
-static bool leave_goes_on(void *rdv)
+/* Go on leaving. Returns true once the group may be freed. */
+static bool leave_advance(void *rdv)
 {
     return rendezvous_leave_poll(rdv) == LEAVE_DONE;
 }
@@ -267,12 +267,12 @@ static bool group_leave(tryst_ctx *ctx)
 {
     char ranks[256];
     if (ctx->leaving)
-        return progress_until(ctx->rdv, leave_goes_on, ctx->rdv, 0);
+        return progress_until(ctx->rdv, leave_advance, ctx->rdv, 0);
     ctx->leaving = true;
     rendezvous_live_closing(ctx->rdv);
     progress_pass(ctx->rdv);   /* run the submissions before the close */
     descriptors_low_refresh(); /* UCX opens sockets also while closing */
-    if (progress_until(ctx->rdv, leave_goes_on, ctx->rdv, LEAVE_READ_NS + CUT_NS))
+    if (progress_until(ctx->rdv, leave_advance, ctx->rdv, LEAVE_READ_NS + CUT_NS))
         return true;
     rendezvous_group_held(ctx->rdv, ranks, sizeof ranks);
     LOG_ERROR(

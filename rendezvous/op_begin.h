@@ -54,9 +54,10 @@ static inline void op_urgency_set(tryst_op *op, uint64_t tie)
     enum urgency_class kind =
         op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
     uint64_t mask = rdv->set.urgency_mask;
-    op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
-                                   .step = op->step_id & mask,
-                                   .number = mask && tie ? tie : rdv->counters.submitted};
+    op->urgency =
+        (struct urgency){.sort_key = urgency_sort_key(kind, op->priority) & mask,
+                         .step = op->step_id & mask,
+                         .number = mask && tie ? tie : rdv->counters.submitted};
 }
 
 /** Start a submitted operation: put it into its step, set its time, its deadline and its

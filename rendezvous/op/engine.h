@@ -80,7 +80,7 @@ struct rendezvous_settings {
     uint64_t slice_bytes; /**< slice size of receives; 0: as the sender requests */
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
-    /** Applied to the rank and the step of each urgency; 0: first come, first served. */
+    /** Applied to sort key and step of each urgency; 0: first come, first served. */
     uint64_t urgency_mask;
 };
 

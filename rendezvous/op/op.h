@@ -119,9 +119,9 @@ struct cause {
 struct op_events {
     /** Cancel or fail `op`, for a deadline, an abort, the user or a flow's owner. */
     void (*fail)(tryst_op *op, struct cause cause, const char *text);
-    /** Raise the urgency of `op` to `rank` (core/memory/urgency.h) in all its queues. The
-     *  caller has set the flags and the priority of `op`. */
-    void (*raise)(tryst_op *op, uint64_t rank);
+    /** Raise the urgency of `op` to `sort_key` (core/memory/urgency.h) in all its queues.
+     *  The caller has set the flags and the priority of `op`. */
+    void (*raise)(tryst_op *op, uint64_t sort_key);
     /** Free op->device: no reference to `op` is left. Any thread. */
     void (*device_close)(tryst_op *op);
     /** Return the rank of the other end; -1: there is none. */

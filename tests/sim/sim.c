@@ -69,17 +69,20 @@ static void urgency_spoil(enum sim_fault fault, struct urgency *urgency)
 {
     int32_t priority = urgency_priority(urgency);
     switch (fault) {
-    case SIM_FIFO: urgency->rank = urgency->step = 0; break;
+    case SIM_FIFO: urgency->sort_key = urgency->step = 0; break;
     case SIM_REVERSED:
-        urgency->rank = urgency_rank(urgency_class(urgency), -priority);
+        urgency->sort_key = urgency_sort_key(urgency_class(urgency), -priority);
         break;
     case SIM_NO_SHARE:
         if (urgency_class(urgency) == URGENCY_BACKGROUND)
-            urgency->rank = urgency_rank(URGENCY_TRAINING, INT32_MAX);
+            urgency->sort_key = urgency_sort_key(URGENCY_TRAINING, INT32_MAX);
         break;
-    case SIM_EQUAL_SHARE: urgency->rank = urgency_rank(URGENCY_TRAINING, priority); break;
+    case SIM_EQUAL_SHARE:
+        urgency->sort_key = urgency_sort_key(URGENCY_TRAINING, priority);
+        break;
     case SIM_UNSTEADY:
-        urgency->rank = urgency_rank(urgency_class(urgency), (int32_t)(unsteady++ % 97));
+        urgency->sort_key =
+            urgency_sort_key(urgency_class(urgency), (int32_t)(unsteady++ % 97));
         break;
     default: break;
     }
@@ -140,7 +143,7 @@ WRAPPED(void, raise, struct sched *sched, struct transfer *transfer, uint64_t ur
                                            .peer = transfer->lane->rank,
                                            .urgency = to});
     urgency_spoil(rank->sim->params.fault, &to);
-    __real_sched_raise(sched, transfer, to.rank);
+    __real_sched_raise(sched, transfer, to.sort_key);
 }
 
 WRAPPED(void, credit, struct sched *sched, struct transfer *transfer, uint64_t bytes)
