@@ -137,8 +137,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     hash_table_init(&rdv->ids.table);
     settings_read(rdv);
     gates_open(&rdv->gates);
-    stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
-               config_bytes(rdv->config, CONFIG_STAGE_BYTES));
+    bounce_init(&rdv->bounce, &op_device_bounce_events, rdv, rdv->host, rdv->memory,
+                config_bytes(rdv->config, CONFIG_STAGE_BYTES));
     if (status != TRYST_OK || pools_open(rdv) != TRYST_OK) {
         rendezvous_close(rdv);
         return err_set(err, TRYST_E_NOMEM,
@@ -160,7 +160,7 @@ void rendezvous_close(struct rendezvous *rdv)
     size_t held = rdv->ops ? pool_in_use(rdv->ops) : 0;
     hash_table_close(&rdv->ids.table);
     scopes_close(&rdv->scopes);
-    stage_end(&rdv->stage);
+    bounce_end(&rdv->bounce);
     gates_close(&rdv->gates, rdv->log);
     mem_free(rdv->deadlines.items);
     rdv->deadlines.items = NULL;
@@ -220,7 +220,7 @@ void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
 void rendezvous_rails_forget(struct rendezvous *rdv)
 {
     rdv->rails_count = 0;
-    rdv->stage_listed = false;
+    rdv->bounce_listed = false;
 }
 
 static void link_accepted(void *arg, struct link *link)

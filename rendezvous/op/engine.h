@@ -25,11 +25,11 @@
 #include "rendezvous/op/coll_calls.h"
 #include "rendezvous/op/leave.h"
 #include "rendezvous/op/op.h"
+#include "transports/bounce.h"
 #include "transports/link/link_listen.h"
 #include "transports/module.h"
 #include "transports/reach.h"
 #include "transports/select.h"
-#include "transports/stage.h"
 #include "transports/transport.h"
 
 struct memory_cache;
@@ -65,7 +65,7 @@ struct gates {
 /** The period of heartbeats, stall checks and connect deadlines. */
 #define TICK_NS (500 * NS_PER_MS)
 
-/** The most rails, the stage included. */
+/** The most rails, that of bounce buffers included. */
 enum { RAILS_MAX = MEMORY_RAILS_MAX + 1 };
 
 static_assert((int)RAILS_MAX <= (int)SCHED_RAILS_MAX, "a window each");
@@ -147,7 +147,7 @@ struct rendezvous {
         size_t count, capacity;
     } deadlines;
 
-    /** The rails in the order of their opening, and the stage. */
+    /** The rails in the order of their opening, and that of bounce buffers. */
     struct {
         struct rail *rail;
         uint32_t kind;  /**< enum transport_kind */
@@ -160,9 +160,9 @@ struct rendezvous {
     struct reach_scopes scopes_here; /**< the scopes of the listener's addresses */
     const struct tryst_host *host;   /**< loads kinds of memory; NULL: none */
     struct memory_cache *memory;     /**< registered regions; NULL: none */
-    struct stage stage;              /**< bulk of device memory */
+    struct bounce bounce;            /**< bulk of device memory */
     struct gates gates;              /**< words for streams that wait for operations */
-    bool stage_listed;               /**< `stage` is in `rails` */
+    bool bounce_listed;              /**< `bounce` is in `rails` */
     bool copies_busy;                /**< a rail waits for a device; set by arming */
     /** op_device.loads_node: operations that wait for a driver. */
     struct list device_loads;

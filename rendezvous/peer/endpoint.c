@@ -293,7 +293,7 @@ void peer_ep_open(struct peer *peer, int candidate)
         return;
     }
     peer->endpoint.candidate = candidate;
-    peer->stage.closed = false;
+    peer->bounce.closed = false;
     peer->endpoint.state = PEER_EP_OPENING;
     peer->endpoint.opening_ns = 0;
     peer->liveness.polled_ns = rendezvous_now(rdv);
@@ -428,12 +428,12 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
  * runs. */
 static bool ep_shut(struct peer *peer)
 {
-    stage_lane_close(&peer->stage);
+    bounce_lane_close(&peer->bounce);
     if (peer->endpoint.ep && !peer->endpoint.closing) {
         peer->endpoint.closing = true;
         peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
     }
-    return !peer->endpoint.ep && !peer->stage.busy;
+    return !peer->endpoint.ep && !peer->bounce.busy;
 }
 
 /* Open the next candidate after one has been closed. To a peer that has left, no further

@@ -33,7 +33,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     list_init(&peer->endpoint.held);
     peer->lane.rank = rank;
     sched_lane_init(rdv->sched, &peer->lane);
-    stage_lane_init(&peer->stage);
+    bounce_lane_init(&peer->bounce);
     if (random_secret(&peer->link.nonce, sizeof peer->link.nonce) != TRYST_OK)
         return TRYST_E_SYSTEM;
     const struct host_identity mine = roster_host(roster, roster->rank);

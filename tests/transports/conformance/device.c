@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory passed straight to the transport, without the stage in between: memory of
+/* Device memory passed straight to the transport, without bounce buffers in between: memory of
  * a kind that the transport does not support is refused at once, and a refused send
  * leaves the receive as it was.
  *
