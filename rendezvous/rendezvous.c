@@ -185,14 +185,14 @@ const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
 tryst_status (*const rendezvous_slice_start)(struct transfer *) = transfer_start;
 const uint32_t rendezvous_wire_version = WIRE_VERSION;
 
-void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,
+void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t nic,
                          struct rail *rail)
 {
     uint32_t at = rdv->rails_count++;
     assert(at < RAILS_MAX);
     rdv->rails[at].rail = rail;
     rdv->rails[at].kind = (uint32_t)kind;
-    rdv->rails[at].place = place;
+    rdv->rails[at].nic = nic;
     if (rdv->live)
         live_transport(rdv->live, kind);
     uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
@@ -201,13 +201,13 @@ void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,
         rdv->ids.clear_end = rdv->ids.mask + 1;
 }
 
-void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t place,
+void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t nic,
                             tryst_status status, const char *text)
 {
     if (!rdv->group)
         return;
     list_for_each_safe (&rdv->group->met, node, after)
-        peer_ep_rail_opened(container_of(node, struct peer, node), kind, place, status,
+        peer_ep_rail_opened(container_of(node, struct peer, node), kind, nic, status,
                             text);
 }
 

@@ -96,7 +96,7 @@ struct rendezvous_counters {
 
 struct rendezvous {
     tryst_ctx *ctx; /**< passed to the two functions, not used */
-    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t place, char *text);
+    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t nic, char *text);
     tryst_status (*device_start)(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device);
     const struct config *config;
     const struct log *log;
@@ -150,8 +150,8 @@ struct rendezvous {
     /** The rails in the order of their opening, and that of bounce buffers. */
     struct {
         struct rail *rail;
-        uint32_t kind;  /**< enum transport_kind */
-        uint32_t place; /**< its number among the rails that this rank announced */
+        uint32_t kind; /**< enum transport_kind */
+        uint32_t nic;  /**< numbered as announced; 0: no network */
         /** Number of peers on this rail with posted slices that are ready to be sent. */
         uint32_t senders;
     } rails[RAILS_MAX];

@@ -8,14 +8,14 @@ struct world *world_current;
 
 /* ---- open -------------------------------------------------------------------------- */
 
-static tryst_status side_rail_open(tryst_ctx *ctx, int kind, uint32_t place, char *text)
+static tryst_status side_rail_open(tryst_ctx *ctx, int kind, uint32_t nic, char *text)
 {
     struct side *side = (struct side *)(void *)ctx;
     if (kind != TRANSPORT_SELF && (side->no_rails || kind == side->no_kind)) {
         snprintf(text, TRANSPORT_TEXT_MAX, "no such thing here");
         return TRYST_E_UNSUPPORTED;
     }
-    rendezvous_rail_add(side->rdv, kind, place, &side->rail.base);
+    rendezvous_rail_add(side->rdv, kind, nic, &side->rail.base);
     return TRYST_OK;
 }
 
