@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine.h
- *  The state of one engine, shared by operations, peers and the protocol. commsched
+ *  The state of one engine, shared by operations, peers and the protocol. context/
  *  includes rendezvous.h instead.
  */
 #ifndef TRYST_RENDEZVOUS_OP_ENGINE_H

@@ -610,7 +610,7 @@ static void test_no_memory(void **state)
 
 /* ---- leaving ----------------------------------------------------------------------- */
 
-/* Rank 1 has received, and closes its group at once, in commsched's order. The received
+/* Rank 1 has received, and closes its group at once, as context/ does. The received
  * tensor must be acknowledged before LEAVE is sent. */
 static void test_leaves_at_once(void **state)
 {
