@@ -47,8 +47,8 @@ static uint32_t link_rail(const struct peer *peer)
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
     struct link_address local;
-    return link_local_address(peer->link.link, &local) ? reach_rail(&mine, &local)
-                                                       : reach_rail_near(&mine, &theirs);
+    return link_own_address(peer->link.link, &local) ? reach_rail(&mine, &local)
+                                                     : reach_rail_near(&mine, &theirs);
 }
 
 void peer_link_up(struct peer *peer)
