@@ -3,10 +3,7 @@
  * This rank in its group: it joins, leaves in good order, cuts its connections, and frees
  * the peers.
  *
- * Idea: leaving takes passes, so it is a state machine that its caller polls. Its
- * operations end, the peers get what was queued for them (LEAVE_BEGUN); LEAVE goes to all,
- * and they read it (LEAVE_SENT); what is left is closed by force (LEAVE_CUT), until no
- * transport accesses this rank's memory (LEAVE_DONE).
+ * Idea: leaving takes passes, so it is a state machine that its caller polls (leave.h).
  */
 #include <stdio.h>
 #include <string.h>

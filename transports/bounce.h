@@ -28,8 +28,9 @@
  *  A receive holds a slot from its posting on. So the layer above posts it only when its
  *  sender is known to be ready, and receives use other slots than sends (memory/slots.h).
  *
- *  Domain: the progress domain. `struct bounce` is a rail without endpoints: its owner calls
- *  progress and arm on it as on the others, so staged copies advance and bound the sleep.
+ *  Domain: the progress domain. `struct bounce` is a rail without endpoints: its owner
+ *  calls progress and arm on it as on the others, so staged copies advance and bound the
+ *  sleep.
  */
 #ifndef TRYST_TRANSPORTS_BOUNCE_H
 #define TRYST_TRANSPORTS_BOUNCE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file leave.h
- *  How a rank leaves its group (rendezvous/membership.c moves the state). A close beside a
- *  stopped peer ends within 2 s, and the other peers have half a second for LEAVE.
+ *  How a rank leaves its group; rendezvous/membership.c moves the state. A close beside
+ *  a stopped peer ends within 2 s, and the other peers have half a second for LEAVE.
  */
 #ifndef TRYST_RENDEZVOUS_OP_LEAVE_H
 #define TRYST_RENDEZVOUS_OP_LEAVE_H

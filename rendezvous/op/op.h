@@ -25,9 +25,9 @@
  *
  *  A receive ends when its DATA is in place, when the last record of TAKEN or VOID was
  *  packed, when no slice of ENDING is posted, when VOID is answered, when its start was
- *  refused, or when the peer is gone. A cancel in WANTED sends CANCEL and keeps the state:
- *  the answer (CANCELED, or the bytes) decides. VOID has been reported; the operation
- *  stays until the producer has consumed its number.
+ *  refused, or when the peer is gone. A cancel in WANTED sends CANCEL and keeps the
+ *  state: the answer (CANCELED, or the bytes) decides. VOID has been reported; the
+ *  operation stays until the producer has consumed its number.
  *
  *  A send:
  *
@@ -311,8 +311,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
 /** End the protocol's life of `op`, which has been reported: leave every list and drop
  *  the protocol's hold. */
 void op_end(tryst_op *op);
-/** The transitions: for each kind of operation and each state, the states that may follow,
- *  as bits. */
+/** For each kind of operation and each state, the states that may follow, as bits. */
 extern const uint16_t op_state_next[OP_KINDS][OP_STATES];
 /** Change the state; a transition that is not drawn above asserts. */
 void op_state_set(tryst_op *op, enum op_state state);

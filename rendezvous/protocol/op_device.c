@@ -410,7 +410,7 @@ bool op_device_copy_failed(tryst_status status)
            status == TRYST_E_INVALID || status == TRYST_E_UNSUPPORTED;
 }
 
-/* ---- events of bounce buffers ----------------------------------------------------------- */
+/* ---- events of bounce buffers ------------------------------------------------------ */
 
 static bool bounce_wanted(void *arg, const struct bulk *bulk)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See graph_path.h. Breadth-first search; of two paths of equal length the wider wins; of two
- * of equal width the one found first. */
+/* See graph_path.h. Breadth-first search; of two paths of equal length the wider wins; of
+ * two of equal width the one found first. */
 #include "graph_path.h"
 
 #include <stdio.h>

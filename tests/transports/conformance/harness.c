@@ -137,8 +137,8 @@ static void on_ep_closed(struct endpoint *ep)
 {
     struct conf_peer *peer = peer_of(ep);
     CONF_CHECK(peer->ctx, peer->closing);
-    /* `closed` comes last; copies through bounce buffers that still run do not belong to the
-     * transport. */
+    /* `closed` comes last; copies that bounce buffers still wait for do not belong to
+     * the transport. */
     CONF_EQUAL(peer->ctx, peer->bulk_live, peer->lane.busy);
     peer->closed = true;
     peer->ep = NULL;
