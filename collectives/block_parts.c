@@ -39,7 +39,8 @@ struct roots {
     bool is_direct; /**< each block takes the tree of its root alone */
 };
 
-static const struct coll_class *class_of(const struct roots *roots, int32_t root)
+/* Return the class of the block of `root`. */
+static const struct coll_class *class_at(const struct roots *roots, int32_t root)
 {
     uint64_t count = coll_block_count(roots->blocks, root);
     return coll_class_of(roots->plan, count * roots->coll->element_bytes);
@@ -83,7 +84,7 @@ static tryst_status roots_alloc(struct roots *roots)
     uint64_t parts = 0, flows = 0;
     uint32_t edges_max = 0, trees_max = 0;
     for (int32_t root = 0; root < roots->coll->size; root++) {
-        const struct coll_class *class = class_of(roots, root);
+        const struct coll_class *class = class_at(roots, root);
         trees_max = class->trees_count > trees_max ? class->trees_count : trees_max;
         parts += class->trees_count;
         for (uint32_t t = 0; t < class->trees_count; t++) {
@@ -126,7 +127,7 @@ static struct coll_range range_of(const struct roots *roots,
  * about the size meet there. */
 static tryst_status root_add(struct roots *roots, int32_t root)
 {
-    const struct coll_class *class = class_of(roots, root);
+    const struct coll_class *class = class_at(roots, root);
     tryst_status status = TRYST_OK;
     for (uint32_t t = 0; t < class->trees_count && status == TRYST_OK; t++) {
         struct coll_range range = range_of(roots, class, t, root);
@@ -142,7 +143,7 @@ static tryst_status roots_parts_make(tryst_coll *coll, const struct coll_plan *p
     roots.blocks =
         coll->kind == TRYST_COLL_ALLGATHER ? &coll->out_blocks : &coll->in_blocks;
     roots.is_direct = blocks_are_equal(roots.blocks, coll->size) &&
-                      coll_has_tree_for_each_root(class_of(&roots, 0), plan->size);
+                      coll_has_tree_for_each_root(class_at(&roots, 0), plan->size);
     tryst_status status = roots_alloc(&roots);
     for (int32_t root = 0; root < coll->size && status == TRYST_OK; root++)
         status = root_add(&roots, root);

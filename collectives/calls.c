@@ -152,8 +152,8 @@ static uint64_t params_bytes(const tryst_coll_params *params)
 
 /* Return the class of the tensor or, with blocks, of one block. Lists use the slices
  * of large tensors (block_parts.c). */
-static const struct coll_class *class_of(const struct coll_plan *plan,
-                                         const tryst_coll_params *params)
+static const struct coll_class *class_for(const struct coll_plan *plan,
+                                          const tryst_coll_params *params)
 {
     return coll_kind_is_list(params->kind) ? &plan->classes[plan->classes_count - 1]
                                            : coll_class_of(plan, params_bytes(params));
@@ -197,7 +197,7 @@ tryst_status tryst_coll_estimate(tryst_group *group, const tryst_coll_params *co
     if (status != TRYST_OK)
         return status;
     uint64_t bytes = params_bytes(&params);
-    const struct coll_class *class = class_of(plan, &params);
+    const struct coll_class *class = class_for(plan, &params);
     own.trees = trees_of(class, &params);
     own.slice_bytes = class->slice_bytes;
     if (params.kind == TRYST_COLL_ALLREDUCE && plan->bound_bytes_per_s) {
@@ -220,7 +220,7 @@ tryst_status tryst_coll_tree(tryst_group *group, const tryst_coll_params *coll_p
     tryst_status status = plan_find(group, coll_params, &params, &plan);
     if (status != TRYST_OK)
         return status;
-    const struct coll_class *class = class_of(plan, &params);
+    const struct coll_class *class = class_for(plan, &params);
     if (tree >= trees_of(class, &params))
         return refuse(TRYST_E_INVALID,
                       "cannot %s: tree is %" PRIu32 "; the collective has %" PRIu32
@@ -324,7 +324,7 @@ static tryst_status run_tensors_copy(struct coll_run *run, const tryst_tensor *i
 
 /* Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
  * is set before. */
-static void tree_begin(struct coll_tree_run *at)
+static void tree_reset(struct coll_tree_run *at)
 {
     const tryst_coll *coll = at->run->coll;
     const struct coll_part *part = at->part;
@@ -356,14 +356,15 @@ static void run_memory_set(struct coll_run *run)
     }
 }
 
-static void trees_begin(struct coll_run *run)
+/* Set the memory of the run, and reset the counters of its trees. */
+static void trees_reset(struct coll_run *run)
 {
     if (coll_kind_has_blocks(run->coll->kind))
         coll_blocks_memory_set(run);
     else
         run_memory_set(run);
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
-        tree_begin(&run->trees[t]);
+        tree_reset(&run->trees[t]);
     coll_lead_begin(&run->lead);
 }
 
@@ -445,7 +446,7 @@ static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_t
         coll_run_put(run);
         return status;
     }
-    trees_begin(run);
+    trees_reset(run);
     run_record_begin(run, op);
     if (op_p)
         *op_p = op;

@@ -318,12 +318,12 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
 {
     struct coll_run *run = op->coll;
     (void)arg;
-    if (!run || rank >= run->urgency.rank)
+    if (!run || rank >= run->urgency.sort_key)
         return;
     bool queued = urgent_remove(&run->work);
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         run->flows[i].requeues = urgent_remove(&run->flows[i].waiter);
-    run->urgency.rank = op->urgency.rank = rank; /* the run is in no queue now */
+    run->urgency.sort_key = op->urgency.sort_key = rank; /* the run is in no queue now */
     if (queued)
         run_mark(run);
     for (uint32_t i = 0; i < run->coll->flows_count; i++) {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collectives/tree/plan.h"
+#include "collectives/tree/coll_plan.h"
 #include "tryst/coll.h"
 
 struct colls;

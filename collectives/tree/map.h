@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "plan.h"
+#include "coll_plan.h"
 
 /** Ranges begin at whole cache lines of the tensor. */
 enum { COLL_LINE_BYTES = 64 };

@@ -32,9 +32,9 @@ struct coll_calls {
      *  Called inside walks of the step's operations, so the hook only marks; the
      *  operation ends in `run`. */
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
-    /** Raise an operation of kind OP_COLL in all queues: `rank` of
-     *  core/memory/urgency.h. */
-    void (*raise)(void *arg, tryst_op *op, uint64_t rank);
+    /** Raise an operation of kind OP_COLL in all queues to `sort_key`
+     *  (core/memory/urgency.h). */
+    void (*raise)(void *arg, tryst_op *op, uint64_t sort_key);
     /** Describe a collective for the text of a mismatch. A shape from a peer may hold any
      *  values. */
     void (*shape_text)(const struct flow_shape *shape, char *text, size_t capacity);

@@ -141,7 +141,7 @@ static void slot_take(struct node *node, void **slot_p)
     node_open(node, SLICE_BYTES);
     node->coll.flows_count = CHILDREN;
     node->run.flows = node->flows;
-    node->run.urgency.rank = 5;
+    node->run.urgency.sort_key = 5;
     assert_int_equal(offer(node, 0, 1, slot_p), TRYST_OK);
     assert_int_equal(offer(node, 1, 1, &none), TRYST_AGAIN);
     assert_true(urgent_queued(&node->flows[1].waiter));
@@ -156,7 +156,7 @@ static void test_raise(void **state)
     slot_take(&node, &slot);
     colls_calls(&node.colls).raise(&node.colls, &op, 3);
     assert_true(urgent_queued(&node.flows[1].waiter));
-    assert_int_equal(node.run.urgency.rank, 3);
+    assert_int_equal(node.run.urgency.sort_key, 3);
     (void)urgent_remove(&node.flows[1].waiter);
     slots_put(&node, &slot, 1);
 }
@@ -174,11 +174,11 @@ static void test_urgent_first(void **state)
     assert_true(calls.busy(calls.arg));
     node_open(&other, 0);
     other.coll.colls = &node.colls;
-    other.run.urgency.rank = 6;
+    other.run.urgency.sort_key = 6;
     assert_int_equal(offer(&other, 0, 1, &none), TRYST_AGAIN);
     assert_true(urgent_queued(&other.flows[0].waiter));
     (void)urgent_remove(&other.flows[0].waiter);
-    other.run.urgency.rank = 4;
+    other.run.urgency.sort_key = 4;
     assert_int_equal(offer(&other, 0, 1, &slot), TRYST_OK);
     (void)urgent_remove(&node.flows[1].waiter);
     slots_put(&node, &slot, 1);
