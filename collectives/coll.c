@@ -16,61 +16,20 @@
 #include <stdio.h>
 
 #include "blocks_run.h"
-#include "collectives/tree/edges.h"
-#include "commsched/profile/recorder.h"
+#include "coll_down.h"
+#include "coll_up.h"
 #include "core/memory/alloc.h"
-#include "explain.h"
-#include "hooks.h"
+#include "fail.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/rendezvous.h"
 #include "run.h"
-#include "subgroup.h"
-#include "work.h"
 
 /* ---- starts ------------------------------------------------------------------------ */
 
-/* Return the cause of the first lost rank that takes part in the run; NULL: none is
- * lost. */
-static const struct cause *lost_cause_find(const struct coll_run *run)
-{
-    const struct colls *colls = run->coll->colls;
-    for (int32_t i = 0; i < colls->lost_count; i++)
-        if (subgroup_has(run->coll->subgroup, colls->lost[i].origin_rank))
-            return &colls->lost[i];
-    return NULL;
-}
-
-/* Note the cause if a rank has died or left. Later collectives with this rank fail with
- * the cause, since they would wait for the rank. */
-static void lost_rank_add(struct colls *colls, struct cause cause)
-{
-    bool gone = cause.status == TRYST_E_PEER || cause.status == TRYST_E_LEFT;
-    if (!gone || cause.origin_rank < 0)
-        return;
-    for (int32_t i = 0; i < colls->lost_count; i++)
-        if (colls->lost[i].origin_rank == cause.origin_rank)
-            return;
-    if (colls->lost_count < colls->lost_capacity)
-        colls->lost[colls->lost_count++] = cause;
-}
-
-void run_fail(struct coll_run *run, struct cause cause, const char *text)
-{
-    lost_rank_add(run->coll->colls, cause);
-    if (!run_failed(run)) {
-        run->cause = cause;
-        if (cause.origin_rank < 0)
-            run->cause.origin_rank = coll_op_rank(run->op);
-        run_explain(run, text);
-    }
-    run_mark(run);
-}
-
-/* Start flow `index` of a tree. Its hooks and its memory follow from the index
- * (run.h). */
-static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
-                               uint32_t index)
+/* Start flow `index` of a tree. */
+static tryst_status tree_flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
+                                    uint32_t index)
 {
     struct coll_run *run = at->run;
     const struct coll_part *part = at->part;
@@ -78,25 +37,9 @@ static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
     tryst_tensor tensor = {.struct_size = sizeof tensor,
                            .count = part->range.count,
                            .dtype = run->coll->dtype};
-    bool sends = true;
-    uint32_t to_parent = part->up_children, from_parent = to_parent + part->sends_up;
-    if (index < to_parent) {
-        flow->flow.ops = &flow_up_from_child;
-        tensor.data = at->sums;
-        sends = false;
-    } else if (part->sends_up && index == to_parent) {
-        flow->flow.ops = &flow_up_to_parent;
-        flow->flow.ready = coll_tree_ready_up(&at->tree);
-        tensor.data = part->up_children || at->tree.owns ? at->sums : (char *)at->own;
-    } else if (part->receives_down && index == from_parent) {
-        flow->flow.ops = at->tree.reuses ? &flow_down_reusing : &flow_down_from_parent;
-        tensor.data = at->result;
-        sends = false;
-    } else {
-        flow->flow.ops = &flow_down_to_child;
-        flow->flow.ready = coll_tree_ready_down(&at->tree);
-        tensor.data = at->result;
-    }
+    bool sends = index < part_up_flows(part)
+                     ? coll_up_flow_set(at, index, &tensor.data)
+                     : coll_down_flow_set(at, index, &tensor.data);
     struct flow_params params = {.scope = run->op->scope,
                                  .step_id = run->op->step_id,
                                  .key = run->coll->keys[part->flow_at + index],
@@ -123,7 +66,7 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
         struct coll_tree_run *at = &run->trees[t];
         at->is_marked = true;
         for (uint32_t i = 0; i < part_flows(at->part); i++) {
-            tryst_status status = flow_start(rdv, at, i);
+            tryst_status status = tree_flow_start(rdv, at, i);
             if (status == TRYST_OK)
                 continue;
             run_fail_own(run, status, text);
@@ -131,19 +74,6 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
             return;
         }
     }
-}
-
-/* Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
-static void run_fail_if_lost(struct coll_run *run)
-{
-    char text[64];
-    const struct cause *cause = lost_cause_find(run);
-    if (!cause)
-        return;
-    snprintf(text, sizeof text, "rank %" PRId32 " %s", cause->origin_rank,
-             cause->status == TRYST_E_LEFT ? "has left the group"
-                                           : "was lost in an earlier collective");
-    run_fail(run, *cause, text);
 }
 
 void run_begin(struct rendezvous *rdv, struct submission *submission)
@@ -178,7 +108,7 @@ static void run_end(struct coll_run *run)
     tryst_op *op = run->op;
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
         for (uint32_t c = 0; c < run->trees[t].part->up_children; c++)
-            tree_slots_release(&run->trees[t], c);
+            coll_up_slots_release(&run->trees[t], c);
     struct cause cause = {TRYST_OK, -1, TRYST_OK};
     if (run_failed(run))
         cause = run->cause;
@@ -187,7 +117,7 @@ static void run_end(struct coll_run *run)
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, run->text);
     mem_free(run->text);
     run->text = NULL;
-    coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
+    coll_op_trace(op, coll_kind_name(run->coll->kind), run->coll->parts_count);
     run_record_end(run);
     op->coll = NULL;
     run->op = NULL;
@@ -223,9 +153,10 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
         struct coll_tree_run *at = &run->trees[t];
         if (!at->is_marked)
             continue;
-        *budget -= tree_work(at, *budget);
-        at->is_marked = false; /* the update serves what the work has marked */
-        tree_flows_update(at);
+        *budget -= coll_up_add(at, *budget);
+        at->is_marked = false; /* the updates serve what the additions have marked */
+        coll_up_update(at);
+        coll_down_update(at);
         at->is_marked |= at->has_unit;
         more |= at->has_unit;
     }

@@ -22,6 +22,7 @@
 #include "collectives/tree/map.h"
 #include "collectives/tree/scratch.h"
 #include "collectives/tree/tree.h"
+#include "commsched/profile/recorder.h"
 #include "core/memory/hash_table.h"
 #include "core/memory/list.h"
 #include "core/memory/urgent.h"
@@ -89,10 +90,16 @@ struct coll_part {
     struct flow_shape shape;
 };
 
+/** Return the number of the flows that climb: they come first. */
+static inline uint32_t part_up_flows(const struct coll_part *part)
+{
+    return part->up_children + part->sends_up;
+}
+
 /** Return the number of the part's flows at this rank. */
 static inline uint32_t part_flows(const struct coll_part *part)
 {
-    return part->up_children + part->sends_up + part->receives_down + part->down_children;
+    return part_up_flows(part) + part->receives_down + part->down_children;
 }
 
 /** True if sums pass this rank in slices: the part counts for the lead. */
@@ -193,21 +200,42 @@ static inline void run_mark(struct coll_run *run)
     if (!urgent_queued(&run->work))
         urgent_push(&run->coll->colls->work, &run->work, &run->urgency);
 }
-/** Note the first cause of a failure, and mark the run. Ends nothing, so any hook may
- *  call this. */
-void run_fail(struct coll_run *run, struct cause cause, const char *text);
-/** Note a failure of this rank, as run_fail does. */
-static inline void run_fail_own(struct coll_run *run, tryst_status status,
-                                const char *text)
+/** Mark a tree, and its run, for the engine. */
+static inline void tree_mark(struct coll_tree_run *at)
 {
-    run_fail(run, (struct cause){status, -1, status}, text);
+    at->is_marked = true;
+    run_mark(at->run);
 }
 /** True if a part of the run has failed. */
 static inline bool run_failed(const struct coll_run *run)
 {
     return run->cause.status != TRYST_OK;
 }
-/** Begin a run, as the submission of its operation. */
+/** Note the time of the first slice that arrives or has left. */
+static inline void run_record_slice(struct coll_run *run)
+{
+    if (__builtin_expect(run->recorded && !run->first_slice_at, 0))
+        run->first_slice_at = recorder_now(run->coll->colls->recorder);
+}
+
+static inline struct coll_flow *coll_flow_of(struct flow *flow)
+{
+    return container_of(flow, struct coll_flow, flow);
+}
+/** Announce `ready` slices to the peer if they are more than before. */
+static inline void coll_flow_ready(struct coll_flow *flow, uint32_t ready)
+{
+    if (flow->is_live && flow->flow.ready < ready)
+        flow_ready(&flow->flow, ready);
+}
+/** Place the slices of a flow that waited for a counter of the run. */
+static inline void coll_flow_place_again(struct coll_flow *flow)
+{
+    flow->waits = false;
+    flow_place_again(&flow->flow);
+}
+
+/** Begin a run, as the submission of its operation (coll.c). */
 void run_begin(struct rendezvous *rdv, struct submission *submission);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks of flows on plain structs: the marks that they set, and their use of
+/* The hooks of climbing flows on plain structs: the marks that they set, and their use of
  * scratch. */
-#include "collectives/hooks.h"
+#include "collectives/coll_up.h"
 
-#include "collectives/run.h"
-#include "collectives/work.h"
 #include "support/unit.h"
 
 enum { CHILDREN = 3, SLICES = 2, SLICE_BYTES = 8 << 10 };
@@ -194,7 +192,7 @@ static void test_small_fails(void **state)
     node.part.is_small = true;
     node.at.tree.slices = 1;
     coll_tree_taken(&node.at.tree, 0, &payload);
-    tree_slots_release(&node.at, 0);
+    coll_up_slots_release(&node.at, 0);
     assert_int_equal(node.colls.scratch.lent, 0);
     assert_false(list_linked(&payload));
 }
