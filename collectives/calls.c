@@ -5,21 +5,18 @@
  *
  * Invariant: a refused call has no effect; an accepted call completes exactly once.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "auto_priority.h"
-#include "blocks_run.h"
 #include "calls.h"
 #include "collectives/tree/edges.h"
 #include "collectives/tree/map.h"
-#include "commsched/profile/recorder.h"
 #include "core/text/refuse.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/op/dtype.h"
 #include "run.h"
+#include "start.h"
 #include "subgroup.h"
 #include "tryst/sized.h"
 
@@ -242,131 +239,6 @@ void tryst_coll_release(tryst_coll *coll)
 
 /* ---- starts ------------------------------------------------------------------------ */
 
-tryst_status coll_tensor_copy(const char *name, const tryst_tensor *tensor,
-                              const struct coll_wanted *wanted, tryst_tensor *own_p)
-{
-    tryst_tensor own = {.struct_size = sizeof own};
-    if (tensor && !tryst_sized_read(&own, sizeof own, tensor))
-        return refuse(TRYST_E_INVALID, "cannot submit: %s: %s", name,
-                      tryst_sized_reason(tensor));
-    if (tensor && own.memory != TRYST_MEMORY_HOST)
-        return refuse(TRYST_E_UNSUPPORTED,
-                      "cannot submit: %s->memory is %d; collectives take host memory (0)",
-                      name, (int)own.memory);
-    if (tensor && (own.dtype != wanted->dtype || own.count < wanted->count ||
-                   (own.count > wanted->count && !wanted->or_more)))
-        return refuse(TRYST_E_INVALID,
-                      "cannot submit: %s has %" PRIu64
-                      " elements of %s; the collective has "
-                      "%" PRIu64 " of %s",
-                      name, own.count, tryst_dtype_name(own.dtype), wanted->count,
-                      tryst_dtype_name(wanted->dtype));
-    if (tensor && own.count && !own.data)
-        return refuse(TRYST_E_INVALID,
-                      "cannot submit: %s->data is NULL; %" PRIu64 " elements need memory",
-                      name, own.count);
-    *own_p = own;
-    return TRYST_OK;
-}
-
-static tryst_status overlap_check(const tryst_coll *coll, const tryst_tensor *in,
-                                  const tryst_tensor *out)
-{
-    uint64_t bytes = coll->count * coll->element_bytes;
-    const char *from = in->data, *to = out->data;
-    if (!bytes || !from || !to || from == to || !coll_overlap(from, bytes, to, bytes))
-        return TRYST_OK;
-    return refuse(
-        TRYST_E_INVALID,
-        "cannot submit: in (%p) and out (%p) overlap in part; give the same memory "
-        "for both, or memory that does not overlap",
-        in->data, out->data);
-}
-
-/* Check that this rank gives the tensors that the collective needs, and set ignored
- * ones to NULL. */
-static tryst_status tensors_check(const tryst_coll *coll, const tryst_tensor **in_p,
-                                  const tryst_tensor **out_p)
-{
-    bool is_root = coll->root < 0 || coll->root == coll->rank;
-    if (coll->kind == TRYST_COLL_BARRIER)
-        *in_p = *out_p = NULL;
-    if (coll->kind == TRYST_COLL_BROADCAST)
-        *in_p = NULL;
-    if (coll->kind == TRYST_COLL_REDUCE && !is_root)
-        *out_p = NULL;
-    if (coll->kind == TRYST_COLL_BARRIER || *out_p ||
-        (coll->kind == TRYST_COLL_REDUCE && !is_root && *in_p))
-        return TRYST_OK;
-    return refuse_null(submit_call, coll->kind == TRYST_COLL_BROADCAST ? "tensor"
-                                    : coll->kind == TRYST_COLL_REDUCE && !is_root
-                                        ? "in"
-                                        : "out");
-}
-
-static tryst_status run_tensors_copy(struct coll_run *run, const tryst_tensor *in,
-                                     const tryst_tensor *out)
-{
-    const tryst_coll *coll = run->coll;
-    struct coll_wanted wanted = {.dtype = coll->dtype, .count = coll->count};
-    if (coll_kind_has_blocks(coll->kind))
-        return coll_blocks_copy(run, in, out);
-    tryst_status status = tensors_check(coll, &in, &out);
-    if (status == TRYST_OK)
-        status = coll_tensor_copy("in", in, &wanted, &run->in);
-    if (status == TRYST_OK)
-        status = coll_tensor_copy(coll->kind == TRYST_COLL_BROADCAST ? "tensor" : "out",
-                                  out, &wanted, &run->out);
-    if (status == TRYST_OK)
-        status = overlap_check(coll, &run->in, &run->out);
-    return status;
-}
-
-/* Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
- * is set before. */
-static void tree_begin(struct coll_tree_run *at)
-{
-    const tryst_coll *coll = at->run->coll;
-    const struct coll_part *part = at->part;
-    struct coll_tree *tree = &at->tree;
-    bool scales = coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
-    bool copies = part->is_root && at->own != at->sums;
-    tree->owns = !part->up_children && (scales || copies);
-    tree->finishes =
-        part->is_root && coll->reduce == TRYST_REDUCE_AVERAGE && coll->size > 1;
-    const char *sent = part->up_children || tree->owns ? at->sums : at->own;
-    tree->reuses = part->sends_up && part->receives_down && sent == at->result;
-    coll_tree_reset(tree);
-}
-
-/* Set the memory of each tree: its range of the tensors, or of private memory. */
-static void run_memory_set(struct coll_run *run)
-{
-    const tryst_coll *coll = run->coll;
-    char *out = run->out.data;
-    const char *in = run->in.data ? run->in.data : out;
-    for (uint32_t t = 0; t < coll->parts_count; t++) {
-        struct coll_tree_run *at = &run->trees[t];
-        const struct coll_part *part = at->part;
-        uint64_t begin = part->range.begin * coll->element_bytes;
-        at->own = in ? in + begin : NULL;
-        at->result = out ? out + begin : NULL;
-        at->sums = part->private_at == COLL_NOWHERE ? at->result
-                                                    : run->private + part->private_at;
-    }
-}
-
-static void trees_begin(struct coll_run *run)
-{
-    if (coll_kind_has_blocks(run->coll->kind))
-        coll_blocks_memory_set(run);
-    else
-        run_memory_set(run);
-    for (uint32_t t = 0; t < run->coll->parts_count; t++)
-        tree_begin(&run->trees[t]);
-    coll_lead_begin(&run->lead);
-}
-
 static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *params)
 {
     uint32_t known = TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND;
@@ -390,74 +262,25 @@ static tryst_status params_check(const tryst_coll *coll, const tryst_op_params *
     return TRYST_OK;
 }
 
-/* Start the progress thread if the group is on several hosts: each rank forwards
- * bytes of other ranks, so it must make progress while its program computes. Ranks of
- * one host mostly compute and wait at the same times, and need all processors. */
-static tryst_status thread_check(struct colls *colls, bool is_spread)
+/* Check the parameters, and start a collective of the step's group. */
+static tryst_status checked_start(tryst_step *step, tryst_coll *coll,
+                                  const tryst_tensor *in, const tryst_tensor *out,
+                                  const tryst_op_params *params, tryst_op **op_p)
 {
-    /* relaxed: a second start does nothing. */
-    if (atomic_load_explicit(&colls->thread_started, memory_order_relaxed) ||
-        !is_spread || !colls->host.start)
-        return TRYST_OK;
-    tryst_status status = colls->host.start(colls->host.owner);
-    if (status != TRYST_OK)
-        return refuse(status, "cannot submit: cannot create the progress thread: %s",
-                      err_reason(errno));
-    atomic_store_explicit(&colls->thread_started, true, memory_order_relaxed);
-    return TRYST_OK;
-}
-
-/* Record the submission, before `op` is submitted. Any thread. */
-static void run_record_begin(struct coll_run *run, tryst_op *op)
-{
-    const tryst_coll *coll = run->coll;
-    struct recorder *recorder = coll->colls->recorder;
-    if (!recorder || coll->is_own)
-        return;
-    struct recorder_submitted submitted = recorder_submit(
-        recorder, &(struct recorder_submission){
-                      .name = coll->recorder_name,
-                      .step = op->step_id,
-                      .bytes = coll_bytes(coll->count, coll->element_bytes),
-                      .by_callback = op_callback_runs(),
-                      .cause = op_callback_recorded()});
-    run->matched_at = run->first_slice_at = 0;
-    run->recorded = op->recorded = submitted.op;
-    if (coll->colls->host.priorities)
-        auto_priority_set(coll, op, &submitted);
-}
-
-static tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
-                               const tryst_tensor *out, const tryst_op_params *params,
-                               tryst_op **op_p)
-{
-    tryst_op *op = NULL;
-    struct coll_run *run = coll_run_get(coll);
-    if (!run)
-        return refuse_nomem(submit_call);
-    run->factor = params && params->factor != 0 ? params->factor : 1;
-    tryst_status status = run_tensors_copy(run, in, out);
-    if (status == TRYST_OK)
-        status = thread_check(coll->colls, coll->is_spread);
-    if (status == TRYST_OK)
-        status = coll_op_open(step, coll->label, params, run, &op);
-    if (status != TRYST_OK) {
-        coll_run_put(run);
-        return status;
-    }
-    trees_begin(run);
-    run_record_begin(run, op);
-    if (op_p)
-        *op_p = op;
-    coll_op_submit(op, !op_p, run_begin);
-    return TRYST_OK;
+    tryst_op_params room;
+    const tryst_op_params *own =
+        params ? tryst_sized_view(params, &room, sizeof room) : NULL;
+    if (params && !own)
+        return refuse(TRYST_E_INVALID, "cannot submit: params: %s",
+                      tryst_sized_reason(params));
+    tryst_status status = params_check(coll, own);
+    return status == TRYST_OK ? coll_start(step, coll, in, out, own, op_p) : status;
 }
 
 tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
                               const tryst_tensor *out, const tryst_op_params *params,
                               tryst_op **op_p)
 {
-    tryst_op_params room;
     if (!step || !coll)
         return refuse_null(submit_call, step ? "coll" : "step");
     tryst_status status = group_check(step_group(step), submit_call);
@@ -467,13 +290,7 @@ tryst_status tryst_coll_start(tryst_step *step, tryst_coll *coll, const tryst_te
         return refuse(TRYST_E_INVALID,
                       "cannot submit: the step and the collective are of two groups; "
                       "give both of one group");
-    const tryst_op_params *own =
-        params ? tryst_sized_view(params, &room, sizeof room) : NULL;
-    if (params && !own)
-        return refuse(TRYST_E_INVALID, "cannot submit: params: %s",
-                      tryst_sized_reason(params));
-    status = params_check(coll, own);
-    return status == TRYST_OK ? coll_start(step, coll, in, out, own, op_p) : status;
+    return checked_start(step, coll, in, out, params, op_p);
 }
 
 /* ---- one call ---------------------------------------------------------------------- */
@@ -502,7 +319,7 @@ static tryst_status named_call(tryst_step *step, tryst_coll_params what,
         status = coll_find(group_colls(group), group, &what, &coll);
     if (status != TRYST_OK)
         return status;
-    status = tryst_coll_start(step, coll, in, out, params, op_p);
+    status = checked_start(step, coll, in, out, params, op_p);
     coll_unref(coll);
     return status;
 }

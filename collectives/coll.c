@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "blocks_run.h"
+#include "auto_priority.h"
 #include "coll_down.h"
 #include "coll_up.h"
 #include "core/memory/alloc.h"
@@ -24,6 +24,7 @@
 #include "rendezvous/coll_op.h"
 #include "rendezvous/rendezvous.h"
 #include "run.h"
+#include "start.h"
 
 /* ---- starts ------------------------------------------------------------------------ */
 
@@ -76,20 +77,19 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
     }
 }
 
-void run_begin(struct rendezvous *rdv, struct submission *submission)
+static void colls_begin(void *arg, void *coll, tryst_op *op)
 {
-    tryst_op *op = container_of(submission, tryst_op, submit);
-    struct coll_run *run = op->coll;
+    struct coll_run *run = coll;
+    (void)arg;
     run->op = op;
-    if (!coll_op_begin(op, run->coll->label->hash | UINT64_C(1) << 63)) {
-        run->op = NULL;
+    if (!op) {
         coll_run_put(run);
         return;
     }
     op_tensor_set(op, &run->out, coll_bytes(run->coll->count, run->coll->element_bytes));
     run->urgency = op->urgency;
     run_fail_if_lost(run);
-    flows_start(rdv, run);
+    flows_start(op->rdv, run);
     run_mark(run);
 }
 
@@ -113,7 +113,7 @@ static void run_end(struct coll_run *run)
     if (run_failed(run))
         cause = run->cause;
     else if (run->coll->is_packed)
-        coll_blocks_finish(run);
+        coll_unpack(run);
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, run->text);
     mem_free(run->text);
     run->text = NULL;
@@ -292,6 +292,27 @@ static int32_t colls_waits_for(void *arg, const tryst_op *op)
 
 /* ---- the recorder ------------------------------------------------------------------ */
 
+/* Record the submission of an operation (coll_calls.submitted). Any thread. */
+static void colls_submitted(void *arg, tryst_op *op)
+{
+    struct colls *colls = arg;
+    struct coll_run *run = op->coll;
+    const tryst_coll *coll = run->coll;
+    if (coll->is_own)
+        return;
+    struct recorder_submitted submitted = recorder_submit(
+        colls->recorder, &(struct recorder_submission){
+                             .name = coll->recorder_name,
+                             .step = op->step_id,
+                             .bytes = coll_bytes(coll->count, coll->element_bytes),
+                             .by_callback = op_callback_runs(),
+                             .cause = op_callback_recorded()});
+    run->matched_at = run->first_slice_at = 0;
+    run->recorded = op->recorded = submitted.op;
+    if (colls->host.priorities)
+        auto_priority_set(coll, op, &submitted);
+}
+
 /* Note a use of an operation, or of all in a step (coll_calls.used). Any thread. */
 static void colls_used(void *arg, const tryst_op *op, bool by_callback)
 {
@@ -337,6 +358,8 @@ void colls_close(struct colls *colls)
 struct coll_calls colls_calls(struct colls *colls)
 {
     return (struct coll_calls){.arg = colls,
+                               .submitted = colls->recorder ? colls_submitted : NULL,
+                               .begin = colls_begin,
                                .run = colls_run,
                                .is_due = &colls->is_due,
                                .busy = colls_busy,

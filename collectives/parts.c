@@ -138,6 +138,7 @@ static tryst_status tree_part_add(tryst_coll *coll, const struct coll_plan *plan
         coll_part_add(coll, range, coll_slice_bytes(class, tree), &part);
     if (status != TRYST_OK)
         return status;
+    part->in_at = part->out_at = range.begin * coll->element_bytes;
     edges.children = mem_alloc(coll_edges_max(of) * sizeof *edges.children);
     if (!edges.children)
         return refuse_nomem(prepare_call);

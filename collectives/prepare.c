@@ -274,6 +274,7 @@ static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
     coll->tensor_dtype = coll->dtype;
     coll->params_count = params->count;
     coll->count = params->kind == TRYST_COLL_BARRIER ? 0 : params->count;
+    coll->in_count = coll->out_count = coll->count;
     coll->element_bytes = dtype_bytes(coll->dtype);
     coll->kernel = reduces ? reduce_kernel_get(coll->dtype, coll->reduce) : NULL;
     coll->shape = (struct flow_shape){.count = coll->count,

@@ -235,7 +235,4 @@ static inline void coll_flow_place_again(struct coll_flow *flow)
     flow_place_again(&flow->flow);
 }
 
-/** Begin a run, as the submission of its operation (coll.c). */
-void run_begin(struct rendezvous *rdv, struct submission *submission);
-
 #endif
