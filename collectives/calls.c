@@ -57,18 +57,6 @@ static tryst_status reduce_check(const tryst_coll_params *params)
         reduce_op_name(params->reduce));
 }
 
-static bool has_root(tryst_coll_kind kind)
-{
-    return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST ||
-           kind == TRYST_COLL_GATHER || kind == TRYST_COLL_SCATTER;
-}
-
-static bool reduces(tryst_coll_kind kind)
-{
-    return kind == TRYST_COLL_ALLREDUCE || kind == TRYST_COLL_REDUCE ||
-           kind == TRYST_COLL_REDUCE_SCATTER;
-}
-
 static tryst_status shape_check(const tryst_group *group, const tryst_coll_params *params)
 {
     const tryst_subgroup *subgroup = params->subgroup;
@@ -92,12 +80,12 @@ static tryst_status shape_check(const tryst_group *group, const tryst_coll_param
                       "cannot prepare a collective: count is %" PRIu64
                       "; at most %" PRIu64 " elements",
                       params->count, UINT64_MAX / 2 / DTYPE_BYTES_MAX);
-    if (has_root(params->kind) && (params->root < 0 || params->root >= size))
+    if (coll_kind_has_root(params->kind) && (params->root < 0 || params->root >= size))
         return refuse(
             TRYST_E_INVALID,
             "cannot prepare a collective: root is not a rank of the %s: %d (0 to %d)",
             subgroup ? "subgroup" : "group", (int)params->root, size - 1);
-    return reduces(params->kind) ? reduce_check(params) : TRYST_OK;
+    return coll_kind_reduces(params->kind) ? reduce_check(params) : TRYST_OK;
 }
 
 tryst_status tryst_coll_prepare(tryst_group *group, const tryst_coll_params *coll_params,
@@ -304,19 +292,19 @@ const tryst_subgroup *coll_subgroup_of(const tryst_op_params *params)
 }
 
 /* Find or prepare the collective, and start it; its name is checked. */
-static tryst_status named_call(tryst_step *step, tryst_coll_params what,
+static tryst_status named_call(tryst_step *step, tryst_coll_params *what,
                                const tryst_tensor *in, const tryst_tensor *out,
                                const tryst_op_params *params, tryst_op **op_p)
 {
     tryst_coll *coll;
     tryst_group *group = step_group(step);
-    what.struct_size = sizeof what;
-    what.subgroup = coll_subgroup_of(params);
+    what->struct_size = sizeof *what;
+    what->subgroup = coll_subgroup_of(params);
     tryst_status status = group_check(group, prepare_call);
     if (status == TRYST_OK)
-        status = shape_check(group, &what);
+        status = shape_check(group, what);
     if (status == TRYST_OK)
-        status = coll_find(group_colls(group), group, &what, &coll);
+        status = coll_find(group_colls(group), group, what, &coll);
     if (status != TRYST_OK)
         return status;
     status = checked_start(step, coll, in, out, params, op_p);
@@ -324,77 +312,78 @@ static tryst_status named_call(tryst_step *step, tryst_coll_params what,
     return status;
 }
 
-tryst_status coll_call(tryst_step *step, tryst_coll_params what, const tryst_tensor *in,
+tryst_status coll_call(tryst_step *step, tryst_coll_params *what, const tryst_tensor *in,
                        const tryst_tensor *out, const tryst_op_params *params,
                        tryst_op **op_p)
 {
-    tryst_status status = name_check(what.name);
+    tryst_status status = name_check(what->name);
     return status == TRYST_OK ? named_call(step, what, in, out, params, op_p) : status;
 }
 
-tryst_status coll_call_own(tryst_step *step, tryst_coll_params what,
+tryst_status coll_call_own(tryst_step *step, tryst_coll_params *what,
                            const tryst_tensor *tensor, const tryst_op_params *params)
 {
     return named_call(step, what, tensor, tensor, params, NULL);
 }
 
-/* Start the collective that `what` describes, with count and dtype of `tensor` (NULL:
- * a barrier). */
-static tryst_status call(tryst_step *step, tryst_coll_params what,
+tryst_status coll_params_fill(tryst_coll_params *what, const tryst_tensor *tensor,
+                              int blocks)
+{
+    tryst_tensor room;
+    if (!tensor)
+        return refuse_null(submit_call, "a tensor");
+    const tryst_tensor *own = tryst_sized_view(tensor, &room, sizeof room);
+    if (!own)
+        return refuse(TRYST_E_INVALID, "cannot submit: a tensor: %s",
+                      tryst_sized_reason(tensor));
+    what->dtype = own->dtype;
+    what->count = own->count / (uint64_t)blocks;
+    return TRYST_OK;
+}
+
+/* Start the collective that `what` describes, with count and dtype of `tensor`. */
+static tryst_status call(tryst_step *step, tryst_coll_params *what,
                          const tryst_tensor *tensor, const tryst_tensor *in,
                          const tryst_tensor *out, const tryst_op_params *params,
                          tryst_op **op_p)
 {
-    tryst_tensor room;
     if (!step)
         return refuse_null(submit_call, "step");
-    if (tensor) {
-        const tryst_tensor *own = tryst_sized_view(tensor, &room, sizeof room);
-        if (!own)
-            return refuse(TRYST_E_INVALID, "cannot submit: a tensor: %s",
-                          tryst_sized_reason(tensor));
-        what.count = own->count;
-        what.dtype = own->dtype;
-    } else if (what.kind != TRYST_COLL_BARRIER) {
-        return refuse_null(submit_call, "a tensor");
-    }
-    return coll_call(step, what, in, out, params, op_p);
+    tryst_status status = coll_params_fill(what, tensor, 1);
+    return status == TRYST_OK ? coll_call(step, what, in, out, params, op_p) : status;
 }
 
 tryst_status tryst_allreduce(tryst_step *step, const char *name, const tryst_tensor *in,
                              const tryst_tensor *out, tryst_reduce_op reduce,
                              const tryst_op_params *params, tryst_op **op_p)
 {
-    return call(
-        step,
-        (tryst_coll_params){.kind = TRYST_COLL_ALLREDUCE, .reduce = reduce, .name = name},
-        out, in, out, params, op_p);
+    tryst_coll_params what = {
+        .kind = TRYST_COLL_ALLREDUCE, .reduce = reduce, .name = name};
+    return call(step, &what, out, in, out, params, op_p);
 }
 
 tryst_status tryst_reduce(tryst_step *step, const char *name, const tryst_tensor *in,
                           const tryst_tensor *out, tryst_reduce_op reduce, int root,
                           const tryst_op_params *params, tryst_op **op_p)
 {
-    return call(
-        step,
-        (tryst_coll_params){
-            .kind = TRYST_COLL_REDUCE, .reduce = reduce, .root = root, .name = name},
-        in ? in : out, in, out, params, op_p);
+    tryst_coll_params what = {
+        .kind = TRYST_COLL_REDUCE, .reduce = reduce, .root = root, .name = name};
+    return call(step, &what, in ? in : out, in, out, params, op_p);
 }
 
 tryst_status tryst_broadcast(tryst_step *step, const char *name,
                              const tryst_tensor *tensor, int root,
                              const tryst_op_params *params, tryst_op **op_p)
 {
-    return call(
-        step,
-        (tryst_coll_params){.kind = TRYST_COLL_BROADCAST, .root = root, .name = name},
-        tensor, NULL, tensor, params, op_p);
+    tryst_coll_params what = {.kind = TRYST_COLL_BROADCAST, .root = root, .name = name};
+    return call(step, &what, tensor, NULL, tensor, params, op_p);
 }
 
 tryst_status tryst_barrier(tryst_step *step, const char *name,
                            const tryst_op_params *params, tryst_op **op_p)
 {
-    return call(step, (tryst_coll_params){.kind = TRYST_COLL_BARRIER, .name = name}, NULL,
-                NULL, NULL, params, op_p);
+    tryst_coll_params what = {.kind = TRYST_COLL_BARRIER, .name = name};
+    if (!step)
+        return refuse_null(submit_call, "step");
+    return coll_call(step, &what, NULL, NULL, params, op_p);
 }

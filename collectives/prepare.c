@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "collectives/tree/edges.h"
 #include "commsched/profile/recorder.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
@@ -256,20 +257,12 @@ const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *gr
     return plan;
 }
 
-static bool has_root(tryst_coll_kind kind)
-{
-    return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST ||
-           kind == TRYST_COLL_GATHER || kind == TRYST_COLL_SCATTER;
-}
-
 static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
 {
-    bool reduces = params->kind == TRYST_COLL_ALLREDUCE ||
-                   params->kind == TRYST_COLL_REDUCE ||
-                   params->kind == TRYST_COLL_REDUCE_SCATTER;
+    bool reduces = coll_kind_reduces(params->kind);
     coll->kind = params->kind;
     coll->reduce = reduces ? params->reduce : TRYST_REDUCE_INVALID;
-    coll->root = has_root(params->kind) ? params->root : -1;
+    coll->root = coll_kind_has_root(params->kind) ? params->root : -1;
     coll->dtype = params->kind == TRYST_COLL_BARRIER ? TRYST_DTYPE_U8 : params->dtype;
     coll->tensor_dtype = coll->dtype;
     coll->params_count = params->count;

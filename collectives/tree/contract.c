@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "core/memory/alloc.h"
+#include "map.h"
 
 struct contraction {
     const struct coll_plan *from;
@@ -98,14 +99,6 @@ static void tree_contract(struct contraction *c, const struct coll_tree_plan *fr
     (void)ints_alloc(c, out->down_children_count);
 }
 
-/* Return the share of a tree, as a numerator over 2^32. */
-static uint64_t share_of(const struct coll_class *class, uint32_t tree)
-{
-    uint64_t end =
-        tree + 1 == class->trees_count ? UINT64_C(1) << 32 : class->trees[tree].cum_share;
-    return end - (tree ? class->trees[tree - 1].cum_share : 0);
-}
-
 /* Return the sum of the shares of the trees that are rooted at a member of the
  * subgroup. */
 static uint64_t rooted_share(const struct contraction *c, const struct coll_class *class)
@@ -113,7 +106,7 @@ static uint64_t rooted_share(const struct contraction *c, const struct coll_clas
     uint64_t sum = 0;
     for (uint32_t t = 0; t < class->trees_count; t++)
         if (c->places[class->trees[t].root] >= 0)
-            sum += share_of(class, t);
+            sum += coll_share_of(class, t);
     return sum;
 }
 
@@ -126,7 +119,7 @@ static void class_contract(struct contraction *c, const struct coll_class *from,
         bool counts = !rooted || c->places[from->trees[t].root] >= 0;
         if (t && !counts)
             continue;
-        sum += counts ? share_of(from, t) : 0;
+        sum += counts ? coll_share_of(from, t) : 0;
         struct coll_tree_plan *tree = &out->trees[out->trees_count++];
         tree_contract(c, &from->trees[t], tree);
         tree->cum_share = sum == whole ? UINT32_MAX : (uint32_t)((sum << 32) / whole);
