@@ -60,7 +60,6 @@ static tryst_status reduce_check(const tryst_coll_params *params)
 static tryst_status shape_check(const tryst_group *group, const tryst_coll_params *params)
 {
     const tryst_subgroup *subgroup = params->subgroup;
-    int size = subgroup_size_in(subgroup, group);
     if (subgroup && subgroup->group != group)
         return refuse(TRYST_E_INVALID,
                       "cannot prepare a collective: the subgroup is of another group");
@@ -80,7 +79,8 @@ static tryst_status shape_check(const tryst_group *group, const tryst_coll_param
                       "cannot prepare a collective: count is %" PRIu64
                       "; at most %" PRIu64 " elements",
                       params->count, UINT64_MAX / 2 / DTYPE_BYTES_MAX);
-    if (coll_kind_has_root(params->kind) && (params->root < 0 || params->root >= size))
+    int size = coll_kind_has_root(params->kind) ? subgroup_size_in(subgroup, group) : 0;
+    if (size && (params->root < 0 || params->root >= size))
         return refuse(
             TRYST_E_INVALID,
             "cannot prepare a collective: root is not a rank of the %s: %d (0 to %d)",
@@ -130,13 +130,12 @@ static tryst_status plan_find(tryst_group *group, const tryst_coll_params *coll_
 
 static uint64_t params_bytes(const tryst_coll_params *params)
 {
-    return params->kind == TRYST_COLL_BARRIER
-               ? 0
-               : coll_bytes(params->count, dtype_bytes(params->dtype));
+    bool has_bytes = params->kind != TRYST_COLL_BARRIER;
+    return has_bytes ? coll_bytes(params->count, dtype_bytes(params->dtype)) : 0;
 }
 
 /* Return the class of the tensor or, with blocks, of one block. Lists use the slices
- * of large tensors (block_parts.c). */
+ * of large tensors (parts.c). */
 static const struct coll_class *class_of(const struct coll_plan *plan,
                                          const tryst_coll_params *params)
 {
@@ -150,20 +149,6 @@ static uint32_t trees_of(const struct coll_class *class, const tryst_coll_params
     if (coll_kind_is_list(params->kind))
         return 0;
     return params->kind == TRYST_COLL_BARRIER ? 1 : class->trees_count;
-}
-
-/* Return the root of the collective's trees; -1: the plan's root. */
-static int32_t tree_root(const tryst_coll_params *params)
-{
-    bool is_planned =
-        params->kind == TRYST_COLL_ALLREDUCE || params->kind == TRYST_COLL_BARRIER;
-    return is_planned ? -1 : params->root;
-}
-
-/* True if `root` is a rank of the plan, or -1. */
-static bool root_is_valid(const struct coll_plan *plan, int32_t root)
-{
-    return root >= -1 && root < (int32_t)plan->size;
 }
 
 tryst_status tryst_coll_estimate(tryst_group *group, const tryst_coll_params *coll_params,
@@ -211,11 +196,14 @@ tryst_status tryst_coll_tree(tryst_group *group, const tryst_coll_params *coll_p
                       "cannot %s: tree is %" PRIu32 "; the collective has %" PRIu32
                       " trees",
                       describe_call, tree, trees_of(class, &params));
-    if (!root_is_valid(plan, tree_root(&params)))
+    bool is_planned =
+        params.kind == TRYST_COLL_ALLREDUCE || params.kind == TRYST_COLL_BARRIER;
+    int32_t root = is_planned ? -1 : params.root; /* -1: the plan's root */
+    if (root < -1 || root >= (int32_t)plan->size)
         return refuse(TRYST_E_INVALID,
                       "cannot %s: root is not a rank of the group: %" PRId32,
                       describe_call, params.root);
-    coll_parents_find(plan, &class->trees[tree], is_up, tree_root(&params), parents);
+    coll_parents_find(plan, &class->trees[tree], is_up, root, parents);
     return TRYST_OK;
 }
 
@@ -298,13 +286,14 @@ static tryst_status named_call(tryst_step *step, tryst_coll_params *what,
 {
     tryst_coll *coll;
     tryst_group *group = step_group(step);
+    struct colls *colls = group_colls(group);
+    tryst_status status = group_check(group, prepare_call);
     what->struct_size = sizeof *what;
     what->subgroup = coll_subgroup_of(params);
-    tryst_status status = group_check(group, prepare_call);
     if (status == TRYST_OK)
         status = shape_check(group, what);
     if (status == TRYST_OK)
-        status = coll_find(group_colls(group), group, what, &coll);
+        status = coll_find(colls, group, what, &coll);
     if (status != TRYST_OK)
         return status;
     status = checked_start(step, coll, in, out, params, op_p);

@@ -95,14 +95,6 @@ static void colls_begin(void *arg, void *coll, tryst_op *op)
 
 /* ---- ends -------------------------------------------------------------------------- */
 
-/* Record the end. */
-static void run_record_end(const struct coll_run *run)
-{
-    if (run->recorded)
-        recorder_done(run->coll->colls->recorder, run->recorded, run->matched_at,
-                      run->first_slice_at);
-}
-
 static void run_end(struct coll_run *run)
 {
     tryst_op *op = run->op;
@@ -118,7 +110,9 @@ static void run_end(struct coll_run *run)
     mem_free(run->text);
     run->text = NULL;
     coll_op_trace(op, coll_kind_name(run->coll->kind), run->coll->parts_count);
-    run_record_end(run);
+    if (run->recorded)
+        recorder_done(run->coll->colls->host.recorder, run->recorded, run->matched_at,
+                      run->first_slice_at);
     op->coll = NULL;
     run->op = NULL;
     op_end(op);
@@ -169,7 +163,7 @@ static void run_record_match(struct coll_run *run)
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         if (run->flows[i].is_live && flow_sight(&run->flows[i].flow) != FLOW_MET)
             return;
-    run->matched_at = recorder_now(run->coll->colls->recorder);
+    run->matched_at = recorder_now(run->coll->colls->host.recorder);
 }
 
 /* Work on a run: its trees, its failure or its end. True if the budget was too small. */
@@ -189,18 +183,24 @@ static bool run_step(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
-/* Place slices of the flows that wait for scratch, the most urgent first, while there
- * are slots. */
+/* Return the most urgent flow that waits for scratch, if there is a slot for it; else
+ * NULL. */
+static struct coll_flow *waiter_first(struct colls *colls)
+{
+    struct urgent_node *node = urgent_first(&colls->scratch.waiters);
+    struct coll_flow *flow = node ? container_of(node, struct coll_flow, waiter) : NULL;
+    bool has = flow && scratch_has(&colls->scratch, flow->tree->part->slice_bytes);
+    return has ? flow : NULL;
+}
+
+/* Place slices of the flows that wait for scratch while there are slots. */
 static void waiters_place(struct colls *colls)
 {
-    struct urgent_node *node;
-    while ((node = urgent_first(&colls->scratch.waiters)) != NULL) {
-        struct coll_flow *flow = container_of(node, struct coll_flow, waiter);
-        if (!scratch_has(&colls->scratch, flow->tree->part->slice_bytes))
-            return;
-        (void)urgent_remove(node);
+    struct coll_flow *flow;
+    while ((flow = waiter_first(colls)) != NULL) {
+        (void)urgent_remove(&flow->waiter);
         flow_place_again(&flow->flow);
-        if (urgent_queued(node)) /* out of memory: wait until a lent slot returns */
+        if (urgent_queued(&flow->waiter)) /* no memory: wait until a lent slot returns */
             return;
     }
 }
@@ -208,13 +208,7 @@ static void waiters_place(struct colls *colls)
 static bool colls_busy(void *arg)
 {
     struct colls *colls = arg;
-    struct urgent_node *node = urgent_first(&colls->scratch.waiters);
-    if (!urgent_empty(&colls->work))
-        return true;
-    return node &&
-           scratch_has(
-               &colls->scratch,
-               container_of(node, struct coll_flow, waiter)->tree->part->slice_bytes);
+    return !urgent_empty(&colls->work) || waiter_first(colls);
 }
 
 static int colls_run(void *arg)
@@ -301,12 +295,12 @@ static void colls_submitted(void *arg, tryst_op *op)
     if (coll->is_own)
         return;
     struct recorder_submitted submitted = recorder_submit(
-        colls->recorder, &(struct recorder_submission){
-                             .name = coll->recorder_name,
-                             .step = op->step_id,
-                             .bytes = coll_bytes(coll->count, coll->element_bytes),
-                             .by_callback = op_callback_runs(),
-                             .cause = op_callback_recorded()});
+        colls->host.recorder, &(struct recorder_submission){
+                                  .name = coll->recorder_name,
+                                  .step = op->step_id,
+                                  .bytes = coll_bytes(coll->count, coll->element_bytes),
+                                  .by_callback = op_callback_runs(),
+                                  .cause = op_callback_recorded()});
     run->matched_at = run->first_slice_at = 0;
     run->recorded = op->recorded = submitted.op;
     if (colls->host.priorities)
@@ -318,9 +312,9 @@ static void colls_used(void *arg, const tryst_op *op, bool by_callback)
 {
     const struct colls *colls = arg;
     if (op->kind == OP_COLL)
-        recorder_use(colls->recorder, op->recorded, by_callback);
+        recorder_use(colls->host.recorder, op->recorded, by_callback);
     else
-        recorder_use_step(colls->recorder, op->step_id, by_callback);
+        recorder_use_step(colls->host.recorder, op->step_id, by_callback);
 }
 
 /* ---- open and close ---------------------------------------------------------------- */
@@ -332,7 +326,6 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     if (!colls)
         return TRYST_E_NOMEM;
     colls->host = *host;
-    colls->recorder = host->recorder;
     colls->eager_max = rendezvous_eager_max(config);
     pthread_mutex_init(&colls->lock, NULL);
     hash_table_init(&colls->kept);
@@ -358,7 +351,7 @@ void colls_close(struct colls *colls)
 struct coll_calls colls_calls(struct colls *colls)
 {
     return (struct coll_calls){.arg = colls,
-                               .submitted = colls->recorder ? colls_submitted : NULL,
+                               .submitted = colls->host.recorder ? colls_submitted : NULL,
                                .begin = colls_begin,
                                .run = colls_run,
                                .is_due = &colls->is_due,
@@ -367,7 +360,7 @@ struct coll_calls colls_calls(struct colls *colls)
                                .raise = colls_raise,
                                .shape_text = colls_shape_text,
                                .waits_for = colls_waits_for,
-                               .used = colls->recorder ? colls_used : NULL};
+                               .used = colls->host.recorder ? colls_used : NULL};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

@@ -106,10 +106,7 @@ static size_t put_missing(const struct coll_run *run, uint32_t index, char *to,
         [FLOW_UNCONNECTED] = "rank %" PRId32 " is not connected yet",
         [FLOW_STARTS_THERE] = "the fabric of rank %" PRId32 " still starts",
         [FLOW_STARTS_HERE] = "this rank's fabric to rank %" PRId32 " still starts"};
-    enum flow_sight seen = sight(run, index);
-    if (seen == FLOW_MET)
-        return 0;
-    int n = snprintf(to, room, formats[seen], run_flow_rank(run, index));
+    int n = snprintf(to, room, formats[sight(run, index)], run_flow_rank(run, index));
     return n < 0 ? 0 : (size_t)n;
 }
 

@@ -233,26 +233,18 @@ void coll_unref(tryst_coll *coll)
         coll_free(coll);
 }
 
-/* Allocate room for the causes of lost ranks. False: no memory. The caller holds the
- * lock. */
-static bool lost_ranks_alloc(struct colls *colls, int32_t size)
-{
-    if (colls->lost)
-        return true;
-    colls->lost = mem_zalloc_array((size_t)size, sizeof *colls->lost);
-    colls->lost_capacity = colls->lost ? size : 0;
-    return colls->lost;
-}
-
 const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group)
 {
     int32_t size = tryst_group_size(group);
     pthread_mutex_lock(&colls->lock);
     if (!colls->plan && !colls->own_plan)
         colls->own_plan = coll_plan_make((uint32_t)size, tryst_group_rank(group));
+    if (!colls->lost) {
+        colls->lost = mem_zalloc_array((size_t)size, sizeof *colls->lost);
+        colls->lost_capacity = colls->lost ? size : 0;
+    }
     const struct coll_plan *plan = colls->plan ? colls->plan : colls->own_plan;
-    if (!lost_ranks_alloc(colls, size))
-        plan = NULL;
+    plan = colls->lost ? plan : NULL;
     pthread_mutex_unlock(&colls->lock);
     return plan;
 }
@@ -336,10 +328,10 @@ static void coll_record_name(tryst_coll *coll)
     char text[TRYST_COLL_NAME_MAX + SUBGROUP_SUFFIX_BYTES];
     const char *name = coll->label->string;
     coll->is_own = strncmp(name, COLL_OWN_NAMES, strlen(COLL_OWN_NAMES)) == 0;
-    if (!coll->colls->recorder || coll->is_own)
+    if (!coll->colls->host.recorder || coll->is_own)
         return;
     snprintf(text, sizeof text, "%s%s", name, subgroup_suffix(coll->subgroup, suffix));
-    coll->recorder_name = recorder_name(coll->colls->recorder, text);
+    coll->recorder_name = recorder_name(coll->colls->host.recorder, text);
 }
 
 tryst_status coll_open(struct colls *colls, tryst_group *group,

@@ -47,7 +47,6 @@ struct coll_run;
 
 struct colls {
     struct coll_host host;
-    struct recorder *recorder;    /**< NULL: nothing is recorded */
     uint64_t eager_max;           /**< the protocol's limit for DATA */
     const struct coll_plan *plan; /**< the group's plan, or NULL */
     struct coll_plan *own_plan;   /**< binary trees, for a group without a plan */
@@ -118,7 +117,7 @@ struct tryst_coll {
     struct list idle;         /**< coll_run.idle_node; guarded by colls->lock */
     bool is_kept;             /**< was put into colls->kept: idle runs are bounded */
     tryst_key *label;         /**< the name, as a prepared key */
-    uint32_t recorder_name;   /**< in colls->recorder, if there is one */
+    uint32_t recorder_name;   /**< in colls->host.recorder, if there is one */
     bool is_own;              /**< the library's own: not recorded */
     const struct reduce_kernel *kernel; /**< NULL: broadcast, barrier */
     struct flow_shape shape;
@@ -175,7 +174,7 @@ struct coll_run {
     tryst_op *op; /**< NULL once reported */
     struct urgent_node work;
     struct urgency urgency;
-    uint64_t recorded;                   /**< its number in colls->recorder; 0: none */
+    uint64_t recorded; /**< its number in colls->host.recorder; 0: none */
     uint64_t matched_at, first_slice_at; /**< recorder_now; 0: not yet */
     /** Copies of the caller's tensors. A tensor without data was not given; without
      *  `in`, the terms are in `out`. */
@@ -215,7 +214,7 @@ static inline bool run_failed(const struct coll_run *run)
 static inline void run_record_slice(struct coll_run *run)
 {
     if (__builtin_expect(run->recorded && !run->first_slice_at, 0))
-        run->first_slice_at = recorder_now(run->coll->colls->recorder);
+        run->first_slice_at = recorder_now(run->coll->colls->host.recorder);
 }
 
 static inline struct coll_flow *coll_flow_of(struct flow *flow)
