@@ -31,7 +31,8 @@ static tryst_status name_check(const char *name)
     if (!name)
         return refuse_null("prepare a collective", "the name");
     size_t bytes = strnlen(name, TRYST_COLL_NAME_MAX + 1);
-    if (strncmp(name, COLL_OWN_NAMES, strlen(COLL_OWN_NAMES)) == 0)
+    if (*name == *COLL_OWN_NAMES &&
+        strncmp(name, COLL_OWN_NAMES, strlen(COLL_OWN_NAMES)) == 0)
         return refuse(TRYST_E_INVALID,
                       "cannot prepare a collective: the name \"%.64s\" begins with "
                       "\"" COLL_OWN_NAMES "\": such names are the library's",

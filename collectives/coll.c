@@ -197,7 +197,7 @@ static struct coll_flow *waiter_first(struct colls *colls)
 static void waiters_place(struct colls *colls)
 {
     struct coll_flow *flow;
-    while ((flow = waiter_first(colls)) != NULL) {
+    while (!urgent_empty(&colls->scratch.waiters) && (flow = waiter_first(colls))) {
         (void)urgent_remove(&flow->waiter);
         flow_place_again(&flow->flow);
         if (urgent_queued(&flow->waiter)) /* no memory: wait until a lent slot returns */
