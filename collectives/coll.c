@@ -100,7 +100,7 @@ static void run_end(struct coll_run *run)
     tryst_op *op = run->op;
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
         for (uint32_t c = 0; c < run->trees[t].part->up_children; c++)
-            coll_up_slots_release(&run->trees[t], c);
+            coll_up_scratch_release(&run->trees[t], c);
     struct cause cause = {TRYST_OK, -1, TRYST_OK};
     if (run_failed(run))
         cause = run->cause;
@@ -183,7 +183,7 @@ static bool run_step(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
-/* Return the most urgent flow that waits for scratch, if there is a slot for it; else
+/* Return the most urgent flow that waits for scratch, if there is a buffer for it; else
  * NULL. */
 static struct coll_flow *waiter_first(struct colls *colls)
 {
@@ -193,14 +193,14 @@ static struct coll_flow *waiter_first(struct colls *colls)
     return has ? flow : NULL;
 }
 
-/* Place slices of the flows that wait for scratch while there are slots. */
+/* Place slices of the flows that wait for scratch while there are buffers. */
 static void waiters_place(struct colls *colls)
 {
     struct coll_flow *flow;
     while (!urgent_empty(&colls->scratch.waiters) && (flow = waiter_first(colls))) {
         (void)urgent_remove(&flow->waiter);
         flow_place_again(&flow->flow);
-        if (urgent_queued(&flow->waiter)) /* no memory: wait until a lent slot returns */
+        if (urgent_queued(&flow->waiter)) /* no memory: wait for a lent buffer */
             return;
     }
 }

@@ -47,7 +47,7 @@ static void child_announced(struct flow *flow)
 /* ---- 2: scratch is granted --------------------------------------------------------- */
 
 /* Queue a flow for scratch, by urgency. */
-static tryst_status slot_wait(struct coll_flow *flow)
+static tryst_status buffer_wait(struct coll_flow *flow)
 {
     struct coll_run *run = flow->tree->run;
     run->coll->colls->is_due = true;
@@ -56,17 +56,17 @@ static tryst_status slot_wait(struct coll_flow *flow)
 }
 
 /* Get scratch for a slice, unless a more urgent flow waits for some. */
-static tryst_status slot_get(struct coll_flow *flow, void **slot_p)
+static tryst_status buffer_get(struct coll_flow *flow, void **buffer_p)
 {
     struct coll_tree_run *at = flow->tree;
     struct scratch *scratch = &at->run->coll->colls->scratch;
     (void)urgent_remove(&flow->waiter);
     struct urgent_node *first = urgent_first(&scratch->waiters);
     if (first && urgency_before(first->urgency, &at->run->urgency))
-        return slot_wait(flow);
-    tryst_status status = scratch_get(scratch, at->part->slice_bytes, slot_p);
+        return buffer_wait(flow);
+    tryst_status status = scratch_get(scratch, at->part->slice_bytes, buffer_p);
     if (status == TRYST_AGAIN)
-        return slot_wait(flow);
+        return buffer_wait(flow);
     if (status != TRYST_OK)
         run_fail_own(at->run, status, "no memory for the slices of its children");
     return status == TRYST_OK ? status : TRYST_AGAIN;
@@ -95,7 +95,7 @@ static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p
     from->waits = !coll_tree_may_grant(&at->tree, from->child);
     if (from->waits)
         return TRYST_AGAIN;
-    tryst_status status = slot_get(from, data_p);
+    tryst_status status = buffer_get(from, data_p);
     if (status != TRYST_OK)
         return status;
     coll_tree_grant(&at->tree, from->child, *data_p);
@@ -144,7 +144,7 @@ static void own_compute(const struct coll_run *run, char *to, const char *from,
         memcpy(to, from, bytes);
 }
 
-static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *slot,
+static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *buffer,
                         uint64_t bytes)
 {
     const tryst_coll *coll = at->run->coll;
@@ -154,7 +154,7 @@ static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *s
         own_compute(at->run, to, from, bytes);
         from = to;
     }
-    coll->kernel->reduce(to, from, slot, bytes / coll->element_bytes);
+    coll->kernel->reduce(to, from, buffer, bytes / coll->element_bytes);
 }
 
 /* Compute the next `bytes` of the unit. */
@@ -169,7 +169,7 @@ static void unit_compute(struct coll_tree_run *at, uint64_t bytes)
         own_compute(at->run, at->sums + offset, at->own + offset, bytes);
         break;
     case COLL_ADD:
-        add_compute(at, offset, (const char *)at->unit.slot + at->unit_done, bytes);
+        add_compute(at, offset, (const char *)at->unit.buffer + at->unit_done, bytes);
         break;
     case COLL_FINISH:
         coll->kernel->scale(at->sums + offset, at->sums + offset,
@@ -193,7 +193,8 @@ static void unit_end(struct coll_tree_run *at)
     if (at->part->is_small)
         return;
     if (at->unit.work == COLL_ADD)
-        scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes, at->unit.slot);
+        scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes,
+                    at->unit.buffer);
     if (unit_passes_on(at) && coll_lead_passed(&at->run->lead, &at->tree))
         run_waiting_mark(at->run);
 }
@@ -244,7 +245,7 @@ static void child_slice_receive(struct flow *flow, const void *payload, size_t b
         char *keep = at->keep + from->child * bytes;
         if (bytes)
             memcpy(keep, payload, bytes);
-        at->tree.children[from->child].slots[0] = keep;
+        at->tree.children[from->child].buffers[0] = keep;
     }
     tree_mark(at);
 }
@@ -276,12 +277,12 @@ static void parent_sent(struct flow *flow, uint32_t index)
 
 /* ---- the flows --------------------------------------------------------------------- */
 
-void coll_up_slots_release(struct coll_tree_run *at, uint32_t child)
+void coll_up_scratch_release(struct coll_tree_run *at, uint32_t child)
 {
     struct coll_child *from = &at->tree.children[child];
     for (; !at->part->is_small && from->added < from->granted; from->added++)
         scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes,
-                    from->slots[from->added % COLL_GRANTS_MAX]);
+                    from->buffers[from->added % COLL_GRANTS_MAX]);
 }
 
 static void child_ended(struct flow *flow, struct cause cause, const char *text)
@@ -289,7 +290,7 @@ static void child_ended(struct flow *flow, struct cause cause, const char *text)
     struct coll_flow *from = coll_flow_of(flow);
     coll_flow_ended(flow, cause, text);
     if (cause.status != TRYST_OK)
-        coll_up_slots_release(from->tree, from->child);
+        coll_up_scratch_release(from->tree, from->child);
 }
 
 const struct flow_ops flow_up_from_child = {.place = child_place,

@@ -19,6 +19,6 @@ uint64_t coll_up_add(struct coll_tree_run *at, uint64_t budget);
 /** Announce ready sums to the parent, and grant scratch to children that waited. */
 void coll_up_update(struct coll_tree_run *at);
 /** Return the scratch of a child's slices that were not added. */
-void coll_up_slots_release(struct coll_tree_run *at, uint32_t child);
+void coll_up_scratch_release(struct coll_tree_run *at, uint32_t child);
 
 #endif

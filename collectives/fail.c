@@ -3,11 +3,12 @@
  * Failures of a collective (fail.h).
  *
  * Idea: a failure is noted where it occurs; the engine (coll.c) then fails all flows of
- * the run with the first cause. A rank that died or left fails later collectives too. The
- * text names a missing rank: a rank has evidence of its neighbours only. A neighbour has joined if any flow
- * with the neighbour has met its other end (flow_sight). A deadline names a neighbour
- * that has not joined. At the rank where the deadline passed, all neighbours may have
- * joined, so each rank that the deadline reaches adds its own missing neighbour.
+ * the run with the first cause. A rank that died or left fails later collectives too.
+ *
+ * A rank has evidence of its neighbours only. A neighbour has joined if any flow with the
+ * neighbour has met its other end (flow_sight). A deadline names a neighbour that has not
+ * joined. At the rank where the deadline passed, all neighbours may have joined, so each
+ * rank that the deadline reaches adds its own missing neighbour.
  */
 #include "fail.h"
 

@@ -40,7 +40,7 @@ enum { COLLS_IDLE_LEAST = 8 };
 /** Bytes of the text of a failed collective: the longest reason, a name, and the packets
  *  that are lost. */
 enum { COLL_TEXT_BYTES = 1024 };
-/** The place of a part that has no bytes in a tensor or in private memory. */
+/** The offset of a part without bytes in a tensor or in private memory. */
 #define COLL_NOWHERE UINT64_MAX
 
 struct coll_run;
@@ -150,7 +150,7 @@ struct coll_flow {
     bool is_live;   /**< started, and `ended` has not been called */
     bool waits;     /**< `place` returned TRYST_AGAIN for a counter of this run */
     bool requeues;  /**< while the run is raised: the flow was in scratch.waiters */
-    struct urgent_node waiter; /**< in scratch.waiters while the flow waits for a slot */
+    struct urgent_node waiter; /**< in scratch.waiters while the flow waits for scratch */
 };
 
 struct coll_tree_run {

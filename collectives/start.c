@@ -3,9 +3,9 @@
  * One start of a prepared collective (start.h).
  *
  * Idea: each part has an offset in `in`, in `out`, or in both, so one function finds the
- * memory of every kind. Where only one tensor is given, the other one is inside of it: the
- * same memory, or with blocks this rank's own block. The engine copies a block that is
- * not in place in pieces (COLL_OWN).
+ * memory of every kind. Where only one tensor is given, the other one is in place: the
+ * same memory or, with blocks, this rank's own block. A block that is not in place is
+ * copied by the engine in pieces (COLL_OWN).
  *
  * Invariant: a refused start has no effect.
  */

@@ -18,8 +18,8 @@ struct flow_shape;
  *  `used` are in the progress domain. */
 struct coll_calls {
     void *arg;
-    /** Record that `op` is submitted next; may set its priority. Any thread. NULL: nothing
-     *  is recorded. */
+    /** Record that `op` is submitted next; may set its priority. Any thread. NULL:
+     *  nothing is recorded. */
     void (*submitted)(void *arg, tryst_op *op);
     /** Begin the collective `coll` of coll_op_submit, in a submission. `op` NULL: its
      *  operation could not begin (op_begin.h) and has ended. */
