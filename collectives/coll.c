@@ -11,7 +11,6 @@
  * Invariant: a run has an operation until the operation is reported, when none of the
  * run's flows is live.
  */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 

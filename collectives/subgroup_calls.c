@@ -141,9 +141,6 @@ void tryst_subgroup_close(tryst_subgroup *subgroup)
 
 /* ---- the order of additions -------------------------------------------------------- */
 
-/* Only the members' own plans list children; in a contracted plan they are in the order
- * of their numbers (contract.c), so parents and ranges are enough. */
-
 static tryst_status coll_check(const tryst_coll_params *params)
 {
     if (params->kind != TRYST_COLL_ALLREDUCE)
@@ -156,6 +153,8 @@ static tryst_status coll_check(const tryst_coll_params *params)
     return TRYST_OK;
 }
 
+/* Write the range and the parents of a tree: in a contracted plan, children are in the
+ * order of their numbers (contract.c), so these are enough. */
 static tryst_status order_write(const struct coll_plan *plan,
                                 const tryst_coll_params *params, uint32_t tree,
                                 tryst_coll_order *order, int32_t *parents)
