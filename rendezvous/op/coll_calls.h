@@ -14,10 +14,16 @@
 
 struct flow_shape;
 
-/** Installed into rendezvous_params; all zero: no engine. All calls but `used` are in the
- *  progress domain. */
+/** Installed into rendezvous_params; all zero: no engine. All calls but `submitted` and
+ *  `used` are in the progress domain. */
 struct coll_calls {
     void *arg;
+    /** Record that `op` is submitted next; may set its priority. Any thread. NULL:
+     *  nothing is recorded. */
+    void (*submitted)(void *arg, tryst_op *op);
+    /** Begin the collective `coll` of coll_op_submit, in a submission. `op` NULL: its
+     *  operation could not begin (op_begin.h) and has ended. */
+    void (*begin)(void *arg, void *coll, tryst_op *op);
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
      *  calls it between the rails and the scheduler. Work that a submission marks outside
      *  of a pass waits for the next pass, which rdv->ran_inline requests. Returns the
