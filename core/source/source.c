@@ -54,6 +54,18 @@ tryst_status source_load(const char *path, struct err *err, const char **name_p,
 
 /* ---- refusing ---------------------------------------------------------------------- */
 
+struct text_place text_place_at(const char *text, size_t bytes, size_t offset)
+{
+    struct text_place place = {1, 1};
+    for (size_t i = 0; i < bytes && i < offset; i++) {
+        if (text[i] == '\n')
+            place = (struct text_place){place.line + 1, 1};
+        else
+            place.column += ((unsigned char)text[i] & 0xc0) != 0x80;
+    }
+    return place;
+}
+
 tryst_status source_refuse(const struct source *source, struct text_place place,
                            const char *fmt, ...)
 {
