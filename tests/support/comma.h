@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/** Set a locale whose numbers have a decimal comma; localedef builds one if the system
- *  lacks it. False, with a message, if that is impossible. */
+/** Set a locale with a decimal comma, made here where the system has none. False, with a
+ *  message, if that is impossible. */
 static inline bool comma_set(void)
 {
     char folder[] = "/tmp/tryst-locale-XXXXXX", command[256];
