@@ -35,7 +35,7 @@ static tryst_status wrong(const struct parser *p, const char *reason)
                          "invalid JSON: %s", reason);
 }
 
-/* Return the character at p->at, 0 at the end. A NUL is no part of any JSON text. */
+/* Return the character at p->at, 0 at the end. No JSON text contains a NUL. */
 static char peek(const struct parser *p)
 {
     return p->at < p->end ? *p->at : '\0';
@@ -86,7 +86,8 @@ static tryst_status escape_scan(struct parser *p, char **out_p)
 {
     static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     const char *begin = p->at;
-    const char *known = p->end - begin > 1 ? memchr(escapes, begin[1], 8) : NULL;
+    char letter = p->end - begin > 1 ? begin[1] : '\0';
+    const char *known = letter ? strchr(escapes, letter) : NULL;
     uint32_t code = 0, low = 0;
     if (known) {
         *(*out_p)++ = meanings[known - escapes];
