@@ -277,7 +277,7 @@ static tryst_status json_verify(const struct graph *graph, const char *text,
     return plan_verify(graph, text, strlen(text), "p.json", err);
 }
 
-/* Return the text with `added` instead of the `removed` bytes at `at`; free it by free. */
+/* Return the text with `added` for `removed` bytes at `at`; it is freed by free. */
 static char *edited(const char *text, size_t at, size_t removed, const char *added)
 {
     size_t bytes = strlen(text) + strlen(added) + 1;
