@@ -75,10 +75,10 @@ tryst_status source_refuse(const struct source *source, struct text_place place,
     vsnprintf(reason, sizeof reason, fmt, args);
     va_end(args);
     if (!place.column)
-        return err_set(source->err, TRYST_E_INVALID, "%s:%u: %s", source->name,
+        return err_set(source->err, TRYST_E_INVALID, "%.200s:%u: %s", source->name,
                        place.line, reason);
-    return err_set(source->err, TRYST_E_INVALID, "%s:%u:%u: %s", source->name, place.line,
-                   place.column, reason);
+    return err_set(source->err, TRYST_E_INVALID, "%.200s:%u:%u: %s", source->name,
+                   place.line, place.column, reason);
 }
 
 tryst_status source_no_memory(const struct source *source)
