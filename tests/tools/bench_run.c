@@ -132,14 +132,9 @@ void expect_text(const char *text, const char *words, const char *says)
     }
 }
 
-json_t *load_json(const char *name)
+struct json *load_json(const char *name)
 {
-    json_error_t error;
-    json_t *document = json_load_file(in_folder(name), 0, &error);
-    if (!document) {
-        fail_msg("%s: %s", name, error.text);
-    }
-    return document;
+    return json_of_file(in_folder(name));
 }
 
 void write_file(const char *name, const char *content)
@@ -163,10 +158,9 @@ void digest_of(const char *words, char digest[40])
     const struct run *self = bench(all);
     expect_exit(self, all, 0);
     expect_text(self->out, all, "bitwise equal");
-    json_t *document = load_json("m.json");
-    snprintf(digest, 40, "%s",
-             json_string_value(json_object_get(document, "weights_digest")));
-    json_decref(document);
+    struct json *document = load_json("m.json");
+    snprintf(digest, 40, "%s", json_string_of(json_member(document, "weights_digest")));
+    mem_free(document);
 }
 
 void expect_one_digest(const char *words, char first[40])

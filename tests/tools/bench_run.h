@@ -3,10 +3,11 @@
 #ifndef TRYST_TESTS_TOOLS_BENCH_RUN_H
 #define TRYST_TESTS_TOOLS_BENCH_RUN_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#include "support/json_text.h"
 
 struct run {
     pid_t pid;
@@ -23,7 +24,7 @@ void folder_close(void);
 /** Return the path of a file in the folder, valid for the next seven calls. */
 char *in_folder(const char *name);
 void read_into(const char *path, char *text, size_t capacity);
-json_t *load_json(const char *name);
+struct json *load_json(const char *name);
 
 void write_file(const char *name, const char *content);
 

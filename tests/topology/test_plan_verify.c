@@ -2,9 +2,9 @@
 /* A generated plan is verified, and with any one of its numbers changed it is refused.
  * The checker's own computations (cheapest trees, rings) are compared with all trees and
  * all orders of small groups. */
+#include "support/json_text.h"
 #include "support/unit.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -271,48 +271,55 @@ static char *plan_json(struct graph *graph, enum plan_op op, uint32_t root)
     return json;
 }
 
-static tryst_status json_verify(const struct graph *graph, json_t *root, struct err *err)
+static tryst_status json_verify(const struct graph *graph, const char *text,
+                                struct err *err)
 {
-    char *text = json_dumps(root, JSON_REAL_PRECISION(17));
-    assert_non_null(text);
-    tryst_status status = plan_verify(graph, text, strlen(text), "p.json", err);
-    free(text);
-    return status;
+    return plan_verify(graph, text, strlen(text), "p.json", err);
+}
+
+/* Return the text with `added` for `removed` bytes at `at`; it is freed by free. */
+static char *edited(const char *text, size_t at, size_t removed, const char *added)
+{
+    size_t bytes = strlen(text) + strlen(added) + 1;
+    char *result = malloc(bytes);
+    assert_non_null(result);
+    snprintf(result, bytes, "%.*s%s%s", (int)at, text, added, text + at + removed);
+    return result;
+}
+
+/* Return the text with another number instead of `value`. */
+static char *number_changed(const char *text, const struct json *value, double number)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.17g", number);
+    return edited(text, value->offset, strspn(text + value->offset, "+-.0123456789eE"),
+                  digits);
 }
 
 /* Change each number below `value` in turn; each time the document must be refused. */
-static void numbers_change(const struct graph *graph, json_t *root, json_t *value)
+static void numbers_change(const struct graph *graph, const char *text,
+                           const struct json *value)
 {
-    json_t *part;
-    size_t i;
-    const char *name;
     struct err err = ERR_INIT;
-    json_t *share = json_object_get(value, "share");
-    const char *step = json_string_value(json_object_get(value, "step"));
+    const struct json *share = json_member(value, "share");
+    const char *step = json_string_of(json_member(value, "step"));
+    double number = json_number_of(value);
     if (step && strcmp(step, "round shares") != 0)
         return; /* the solution's earlier steps: a checker cannot verify these */
-    if (share && json_number_value(share) < 1e-6)
+    if (share && json_number_of(share) < 1e-6)
         return; /* a tree with a negligible share may be any tree */
-    json_object_foreach(value, name, part) numbers_change(graph, root, part);
-    json_array_foreach(value, i, part) numbers_change(graph, root, part);
+    if (json_is(value, JSON_LIST) || json_is(value, JSON_OBJECT))
+        json_for_each (value, part)
+            numbers_change(graph, text, part);
     if (!json_is_number(value))
         return;
-    json_int_t whole = json_integer_value(value);
-    double real = json_real_value(value);
-    if (json_is_integer(value))
-        json_integer_set(value, whole + 1);
-    else
-        json_real_set(value, real * (1 + 1e-6) + 1e-7);
-    if (json_verify(graph, root, &err) != TRYST_E_INVALID) {
-        char *text = json_dumps(root, JSON_INDENT(1));
-        fail_msg("%.17g was changed, and the plan still holds:\n%s",
-                 json_is_integer(value) ? (double)whole : real, text);
-    }
+    bool whole = value->kind == JSON_WHOLE;
+    char *changed =
+        number_changed(text, value, whole ? number + 1 : number * (1 + 1e-6) + 1e-7);
+    if (json_verify(graph, changed, &err) != TRYST_E_INVALID)
+        fail_msg("%.17g was changed, and the plan still holds:\n%s", number, changed);
     assert_memory_equal(err.text, "p.json: ", 8);
-    if (json_is_integer(value))
-        json_integer_set(value, whole);
-    else
-        json_real_set(value, real);
+    free(changed);
 }
 
 static void changed_plans_fail(void **state)
@@ -331,12 +338,9 @@ static void changed_plans_fail(void **state)
             plan_json(graph, op, rooted ? (uint32_t)random_range(&random, n) : 0);
         if (plan_verify(graph, text, strlen(text), "p.json", &err) != TRYST_OK)
             fail_msg("%s\n%s", err.text, text);
-        json_t *root = json_loads(text, 0, NULL);
-        assert_int_equal(json_verify(graph, root, &err), TRYST_OK);
-        numbers_change(graph, root, root);
-        /* everything is restored */
-        assert_int_equal(json_verify(graph, root, &err), TRYST_OK);
-        json_decref(root);
+        struct json *root = json_of_text(text, strlen(text));
+        numbers_change(graph, text, root);
+        mem_free(root);
         mem_free(text);
         graph_close(graph);
     }
@@ -352,28 +356,48 @@ static struct graph *star_make(void)
     return graph;
 }
 
+/* Return the text with these prices of the first two links, and 0 of the others. */
+static char *priced(const char *text, double first, double second)
+{
+    struct json *root = json_of_text(text, strlen(text));
+    const struct json *links = json_member(root, "links");
+    char *result = edited(text, 0, 0, "");
+    for (size_t i = json_count(links); i-- > 0;) { /* so that earlier offsets stay */
+        const struct json *price = json_member(json_item(links, i), "price");
+        char *before = result;
+        result = number_changed(before, price, i == 0 ? first : i == 1 ? second : 0);
+        free(before);
+    }
+    mem_free(root);
+    return result;
+}
+
 /* Prices that sum to 1, one below 0 and one above 1: a bound at such prices is forged. */
 static void prices_out_of_range(void **state)
 {
     struct graph *graph = star_make();
     struct err err = ERR_INIT;
     char *text = plan_json(graph, PLAN_ALLREDUCE, 0);
-    json_t *root = json_loads(text, 0, NULL);
-    json_t *links = json_object_get(root, "links"), *link;
-    size_t i;
-    json_array_foreach(links, i, link) json_object_set_new(link, "price",
-                                                           json_real(i == 0   ? -0.5
-                                                                     : i == 1 ? 1.5
-                                                                              : 0));
-    assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
+    char *below = priced(text, -0.5, 1.5), *beyond = priced(text, 1.5, -0.5);
+    assert_int_equal(json_verify(graph, below, &err), TRYST_E_INVALID);
     assert_non_null(strstr(err.text, "not a valid price: -0.5 (0 to 1)"));
-    json_object_set_new(json_array_get(links, 0), "price", json_real(1.5));
-    json_object_set_new(json_array_get(links, 1), "price", json_real(-0.5));
-    assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
+    assert_int_equal(json_verify(graph, beyond, &err), TRYST_E_INVALID);
     assert_non_null(strstr(err.text, "not a valid price: 1.5 (0 to 1)"));
-    json_decref(root);
+    free(below);
+    free(beyond);
     mem_free(text);
     graph_close(graph);
+}
+
+/* The plan with `added` before the value at `at` must be refused, by the name `name`. */
+static void addition_check(const struct graph *graph, const char *text, size_t at,
+                           const char *added, const char *name)
+{
+    struct err err = ERR_INIT;
+    char *wrong = edited(text, at, 0, added);
+    assert_int_equal(json_verify(graph, wrong, &err), TRYST_E_INVALID);
+    assert_non_null(strstr(err.text, name));
+    free(wrong);
 }
 
 /* Members that are missing or have another type. */
@@ -390,20 +414,15 @@ static void parts_missing(void **state)
     struct graph *graph = star_make();
     struct err err = ERR_INIT;
     char *text = plan_json(graph, PLAN_ALLREDUCE, 0);
-    json_t *root = json_loads(text, 0, NULL);
+    struct json *root = json_of_text(text, strlen(text));
     for (int k = 0; names[k]; k++) {
-        json_t *kept = json_incref(json_object_get(root, names[k]));
-        json_object_del(root, names[k]);
-        assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
-        assert_non_null(strstr(err.text, names[k]));
-        json_object_set_new(root, names[k], json_string("x"));
-        assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
-        json_object_set_new(root, names[k], kept);
+        size_t at = json_member(root, names[k])->offset;
+        /* the name in the text, its quote, a colon and a blank are before the value */
+        addition_check(graph, text, at - strlen(names[k]) - 3, "no ", names[k]);
+        addition_check(graph, text, at, "\"x\", \"other\": ", names[k]);
     }
-    assert_int_equal(json_verify(graph, root, &err), TRYST_OK);
-    json_array_append_new(json_object_get(root, "links"), json_object());
-    assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
-    json_decref(root);
+    addition_check(graph, text, json_member(root, "links")->offset + 1, "{}, ", "links");
+    mem_free(root);
     assert_int_equal(plan_verify(graph, "[1,", 3, "p.json", &err), TRYST_E_INVALID);
     assert_non_null(strstr(err.text, "p.json:1:"));
     assert_int_equal(plan_verify(graph, "[]", 2, "p.json", &err), TRYST_E_INVALID);
