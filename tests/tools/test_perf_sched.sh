@@ -50,14 +50,6 @@ grep -q 'possible gain over fifo: 16.7 %' "$dir/out" || bad "the table has no po
 simulate "$dir/step.json" --latency 500000
 is step_seconds '12.5 14.5 11.5 10.5'
 is latency_seconds 0.5
-# 2 s of each operation beside its bytes; joined to {g2}, {g1, g0} the network saves 2 s
-simulate "$dir/step.json" --overhead 2000000
-is overhead_seconds 2
-is order '"fifo" "buckets" "priority" "preempt" "fused"'
-is step_seconds '18 16 16 14 13'
-is optimum_seconds 10
-is fused_operations 2
-grep -q '^ *fused *13.000000 *30.00  (preempt, joined to 2 operations)$' "$dir/out" || bad "no fused row"
 # {g2}, {g1, g0}
 simulate "$dir/step.json" --bucket 2000
 is step_seconds '12 12 11 10'
@@ -201,7 +193,7 @@ fails() { # <text> <options…>
 fails "$dir/none.json" --profile "$dir/none.json"
 echo '{"tryst_profile": 1, "nodes": [{"name": "a", "seconds": 1, "after": ["a"]}]}' >"$dir/cycle.json"
 fails "cycle.json:1:" --profile "$dir/cycle.json"
-fails "too large for a number" --profile "$dir/step.json" --gbit 1e-320 --overhead 1
+fails "too large for a number" --profile "$dir/step.json" --gbit 1e-320
 fails "$dir/no/x.svg" --profile "$dir/step.json" --draw "$dir/no/x.svg"
 fails "$dir/no/json" --profile "$dir/step.json" --json "$dir/no/json"
 exit $fail

@@ -331,10 +331,10 @@ static void graph_open(struct bench *bench, const struct policy *policy)
     const struct order_params *params = &bench->all->params;
     if (policy->order == ORDER_BUCKETS) {
         struct order_groups buckets = order_buckets(profile, params);
-        bench->graph = order_graph_open(profile, &buckets, true);
+        bench->graph = order_graph_open(profile, &buckets);
         order_groups_close(&buckets);
     } else {
-        bench->graph = order_graph_open(profile, NULL, false);
+        bench->graph = order_graph_open(profile, NULL);
     }
     if (policy->has_priority)
         bench->priorities = order_priorities(profile, &params->network);

@@ -106,7 +106,7 @@ static int pictures_write(struct sched *all)
         if (measured->rows[i].spans)
             rows[of.count++] = measured->rows[i];
     struct order_row *best = &rows[of.count++];
-    order_replay(job->profile, &params, ORDER_PREEMPT, NULL, best);
+    order_replay(job->profile, &params, ORDER_PREEMPT, best);
     int failed = job->draw ? order_draw(job, &of) : 0;
     if (!failed && job->trace)
         failed = order_trace(job, &of);
