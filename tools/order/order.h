@@ -17,7 +17,6 @@ struct order_job {
     uint64_t bucket_bytes;         /**< 0: the default, 25 MiB */
     const char *json;              /**< a file name, "-" for stdout, or NULL */
     const char *draw;              /**< the file of the picture, or NULL */
-    const char *trace;             /**< the file of the trace, or NULL */
     /** over ranks: */
     const char *transport;  /**< NULL: the setting's value */
     uint64_t steps, warmup; /**< of each policy, measured and before those */

@@ -9,7 +9,6 @@
 #include <tryst/tryst.h>
 
 #include "order_draw.h"
-#include "order_trace.h"
 #include "tools/json.h"
 
 struct simulation {
@@ -71,7 +70,7 @@ static void json_print(FILE *file, const void *what)
 
 /* ---- pictures ---------------------------------------------------------------------- */
 
-static int pictures_write(const struct simulation *all)
+static int picture_write(const struct simulation *all)
 {
     const struct order_job *job = all->job;
     struct order_row rows[ORDER_COUNT];
@@ -80,9 +79,7 @@ static int pictures_write(const struct simulation *all)
     for (int order = 0; order < ORDER_COUNT; order++)
         of.count +=
             order_replay(job->profile, &all->params, (enum order)order, &rows[of.count]);
-    int failed = job->draw ? order_draw(job, &of) : 0;
-    if (!failed && job->trace)
-        failed = order_trace(job, &of);
+    int failed = order_draw(job, &of);
     for (uint32_t i = 0; i < of.count; i++)
         order_row_free(&rows[i]);
     return failed;
@@ -108,7 +105,5 @@ int order_simulate(const struct order_job *job)
         table_print(&all);
     if (job->json)
         failed = tool_file_write(job->json, json_print, &all);
-    if (failed || !(job->draw || job->trace))
-        return failed;
-    return pictures_write(&all);
+    return failed || !job->draw ? failed : picture_write(&all);
 }

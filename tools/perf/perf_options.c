@@ -107,7 +107,6 @@ static const char help_sched[] =
     "      --draw FILE.svg  draw a step under each order to one scale of time; over\n"
     "                       ranks: the last step of rank 0, beside the best order in\n"
     "                       virtual time\n"
-    "      --trace FILE     write the same steps for Perfetto (ui.perfetto.dev)\n"
     "  -h, --help           print this\n"
     "Over ranks:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
@@ -271,7 +270,6 @@ static const struct tool_option rows[] = {
     {"gbit", 0, TOOL_RATE, AT(order.gbit_per_s)},
     {"latency", 0, TOOL_RATE, AT(order.latency_us)},
     {"draw", 0, TOOL_TEXT, AT(order.draw)},
-    {"trace", 0, TOOL_TEXT, AT(order.trace)},
     {"dtype", 'd', TOOL_OTHER, .read = dtype_read},
     {"op", 'o', TOOL_TEXT, AT(op_text)},
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},
