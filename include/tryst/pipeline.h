@@ -224,19 +224,9 @@ typedef struct tryst_schedule {
                              int rank);
 } tryst_schedule;
 
-/** Add a schedule of the caller's to those of tryst_program_generate. The struct is
- *  copied; what it points to must stay for the rest of the process. Any thread may call
- *  it.
- *  Returns: TRYST_OK, TRYST_E_INVALID (no name or function, or a known name),
- *           TRYST_E_NOMEM (more than 64) */
-TRYST_API tryst_status tryst_program_schedule_register(const tryst_schedule *schedule);
-
-/** Return a schedule of tryst_program_generate, by index from 0; NULL if there is
- *  none. */
+/** Return a schedule of tryst_program_generate, by index from 0; NULL if there is none.
+ *  Static. */
 TRYST_API const tryst_schedule *tryst_program_schedule(int index);
-/** Return the name of a schedule of tryst_program_generate, by index from 0; NULL if
- *  there is none. Static. */
-TRYST_API const char *tryst_program_schedule_name(int index);
 
 /** Parts of a rank's list in a program that is a loop. */
 typedef enum tryst_program_part {

@@ -223,8 +223,8 @@ static const struct tool_option rows[] = {
 static bool is_generator(const char *schedule)
 {
     size_t bytes = strcspn(schedule, ":");
-    for (int i = 0; tryst_program_schedule_name(i); i++) {
-        const char *name = tryst_program_schedule_name(i);
+    for (int i = 0; tryst_program_schedule(i); i++) {
+        const char *name = tryst_program_schedule(i)->name;
         if (strlen(name) == bytes && strncmp(schedule, name, bytes) == 0) {
             return true;
         }

@@ -102,10 +102,7 @@ typedef struct tryst_schedule {
                              int rank);
 } tryst_schedule;
 
-TRYST_API tryst_status tryst_program_schedule_register(const tryst_schedule *schedule);
-
 TRYST_API const tryst_schedule *tryst_program_schedule(int index);
-TRYST_API const char *tryst_program_schedule_name(int index);
 
 typedef enum tryst_program_part {
     TRYST_PROGRAM_PROLOGUE = 0,
