@@ -461,10 +461,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structs),
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_own_stage),
-        cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_structs),   cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_own_stage), cmocka_unit_test(test_callbacks),
         cmocka_unit_test(test_given),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
