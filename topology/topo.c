@@ -20,7 +20,6 @@
 #include "topology/report/plan_explain.h"
 #include "topology/report/plan_json.h"
 #include "topology/report/plan_report.h"
-#include "topology/report/plan_ring.h"
 #include "topology/report/plan_verify.h"
 #include "topology/routes/overlay.h"
 #include "topology/routes/overlay_price.h"
@@ -197,20 +196,6 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
     return TRYST_OK;
 }
 
-/* Compute the trees by size, and the alternatives for comparison. */
-static tryst_status sizes_fill(tryst_plan *plan, double sum_bytes_per_s, struct err *err)
-{
-    struct plan_report *report = &plan->report;
-    tryst_status status =
-        plan_sizes_open(plan->overlay, plan->plan, sum_bytes_per_s, err, &plan->sizes);
-    report->sizes = plan->sizes;
-    report->sizes_sum_bytes_per_s = sum_bytes_per_s;
-    if (status == TRYST_OK && plan->sizes->count)
-        status = plan_rivals(plan->overlay, plan->plan, report->root, sum_bytes_per_s,
-                             err, report->rivals);
-    return status;
-}
-
 static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
                               const tryst_plan_params *params, struct err *err)
 {
@@ -236,21 +221,17 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
         overlay_open(topo->graph, plan->members, count, err, &plan->overlay);
     if (status == TRYST_OK)
         status = plan_open(plan->overlay, &wanted, err, &plan->plan);
-    if (status != TRYST_OK)
-        return status;
+    if (status == TRYST_OK)
+        status = plan_sizes_open(plan->overlay, plan->plan, params->sum_bytes_per_s, err,
+                                 &plan->sizes);
     plan->report = (struct plan_report){.graph = topo->graph,
                                         .overlay = plan->overlay,
                                         .plan = plan->plan,
                                         .members = plan->members,
-                                        .root = wanted.root};
-    status = plan_ring(plan->overlay, wanted.op, wanted.root, err,
-                       &plan->report.ring_s_per_byte, NULL);
-    plan->report.costs.bytes = params->size_bytes;
-    plan->report.costs.sum_bytes_per_s = params->sum_bytes_per_s;
-    if (status == TRYST_OK && params->size_bytes)
-        status =
-            plan_cost(plan->overlay, plan->plan, wanted.root, err, &plan->report.costs);
-    return status == TRYST_OK ? sizes_fill(plan, params->sum_bytes_per_s, err) : status;
+                                        .root = wanted.root,
+                                        .sizes = plan->sizes,
+                                        .sizes_sum_bytes_per_s = params->sum_bytes_per_s};
+    return status;
 }
 
 tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,
@@ -302,7 +283,6 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
                             .s_per_byte = p->s_per_byte,
                             .bound_s_per_byte = p->bound_s_per_byte,
                             .gap = plan_gap(p->s_per_byte, p->bound_s_per_byte),
-                            .ring_s_per_byte = plan->report.ring_s_per_byte,
                             .digest = plan->sizes->digest};
     for (uint32_t t = 0; t < p->trees_count; t++)
         if ((int32_t)p->trees[t].depth > info.depth_max)

@@ -149,14 +149,9 @@ typedef struct tryst_plan_params {
     /** Stop when tryst_plan_info's gap is at most this (0.01: 1 %). 0: search for the
      *  optimum, as far as that is feasible. */
     double gap_max;
-    /** Size of an operation to predict the time of, with the plan and with its rivals:
-     *  flat, chain, binomial, k-ary and two-level trees, the ring, recursive halving with
-     *  doubling, all in slices. Text and JSON of the plan have the times. 0: no
-     *  prediction. */
-    uint64_t size_bytes;
-    /** For size_bytes: the rate at which a rank sums, in bytes of the tensor a second. 0:
-     *  for a GPU a third of its memory rate (NVIDIA's data sheets), else 7e9, the rate of
-     *  one core. */
+    /** The rate at which a rank sums, in bytes of the tensor a second, for the trees by
+     *  size. 0: for a GPU a third of its memory rate (NVIDIA's data sheets), else 7e9,
+     *  the rate of one core. */
     double sum_bytes_per_s;
 } tryst_plan_params;
 
@@ -188,9 +183,6 @@ typedef struct tryst_plan_info {
     /** lower bound that the prices prove: no plan of trees is faster */
     double bound_s_per_byte;
     double gap; /**< excess of s_per_byte over the bound, divided by the bound */
-    /** time of the best ring over all rank orders (up to 8 ranks), or of a good ring
-     *  (more ranks); INFINITY if there is none */
-    double ring_s_per_byte;
     /** digest of operation, trees and shares, including the trees chosen for each size:
      *  equal plans have equal digests */
     uint64_t digest;
@@ -210,9 +202,8 @@ TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p);
 TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p);
 
 /** Check a plan's JSON against a topology: each tree spans all ranks, shares sum to 1,
- *  and loads, times, ring, gap and the bound that the prices prove are as written. So are
- *  the predicted times and the last step of "simplified", if the JSON has them. Uses no
- *  solver.
+ *  and loads, times, gap and the bound that the prices prove are as written. So are the
+ *  trees by size and the last step of "simplified", if the JSON has them. Uses no solver.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_INVALID  a value is not as written, or the JSON is not a plan:

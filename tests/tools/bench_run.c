@@ -75,10 +75,10 @@ static void redirect(const char *path, int fd)
     close(file);
 }
 
-void bench_start(struct run *self, const char *words)
+static void program_start(struct run *self, char *program, const char *words)
 {
     static char copy[4096];
-    char *argv[ARGS_MAX] = {getenv("TRYST_TEST_PP_BENCH")};
+    char *argv[ARGS_MAX] = {program};
     int argc = 1;
     assert_non_null(argv[0]);
     snprintf(copy, sizeof copy, "%s", words);
@@ -99,6 +99,11 @@ void bench_start(struct run *self, const char *words)
     }
 }
 
+void bench_start(struct run *self, const char *words)
+{
+    program_start(self, getenv("TRYST_TEST_PP_BENCH"), words);
+}
+
 void bench_end(struct run *self)
 {
     int status = 0;
@@ -112,6 +117,15 @@ const struct run *bench(const char *words)
 {
     static struct run self;
     bench_start(&self, words);
+    bench_end(&self);
+    return &self;
+}
+
+const struct run *bench_faulty(const char *fault, const char *words)
+{
+    static struct run self;
+    setenv("TRYST_TEST_FAULT", fault, 1);
+    program_start(&self, getenv("TRYST_TEST_PP_BENCH_FAULTY"), words);
     bench_end(&self);
     return &self;
 }

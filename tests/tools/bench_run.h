@@ -46,6 +46,9 @@ void bench_start(struct run *self, const char *words);
 void bench_end(struct run *self);
 /** Start and end a run; the result is valid until the next run. */
 const struct run *bench(const char *words);
+/** The same by pp_bench_faulty (TRYST_TEST_PP_BENCH_FAULTY), where one rank computes
+ *  wrongly once: `fault` is NAME:STEP:RANK (faulty_bench.c). */
+const struct run *bench_faulty(const char *fault, const char *words);
 void expect_exit(const struct run *self, const char *words, int exit_status);
 void expect_text(const char *text, const char *words, const char *says);
 

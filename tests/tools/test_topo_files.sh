@@ -155,7 +155,7 @@ fi
 
 # ---- invalid plans ---------------------------------------------------------------------
 
-"$topo" plan --input cluster.json --json plan.json --size 1M
+"$topo" plan --input cluster.json --json plan.json
 unheld() { # <pattern>: of the plan changed.plan, exit status 1
     "$topo" verify changed.plan --input cluster.json >out 2>err && status=0 || status=$?
     [ "$status" -eq 1 ] || bad "a plan (wanted: $1) ends with $status, not 1"

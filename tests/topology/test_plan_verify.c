@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A generated plan is verified, and with any one of its numbers changed it is refused.
- * The checker's own computations (cheapest trees, rings) are compared with all trees and
- * all orders of small groups. */
+ * The checker's own cheapest trees are compared with all trees of small groups. */
 #include "support/json_text.h"
 #include "support/unit.h"
 
@@ -14,7 +13,6 @@
 #include "topology/report/cheapest_tree.h"
 #include "topology/report/plan_json.h"
 #include "topology/report/plan_report.h"
-#include "topology/report/plan_ring.h"
 #include "topology/report/plan_verify.h"
 #include "topology/routes/overlay_price.h"
 
@@ -106,131 +104,6 @@ static void cheapest_tree(void **state)
     assert_in_range(connected, 1000, 4000);
 }
 
-/* ---- rings ------------------------------------------------------------------------- */
-
-static double ring_of(struct overlay *overlay, enum plan_op op, uint32_t root)
-{
-    double s_per_byte;
-    assert_int_equal(plan_ring(overlay, op, root, NULL, &s_per_byte, NULL), TRYST_OK);
-    return s_per_byte;
-}
-
-/* Return the longest link of one order, by the definition; INFINITY where an edge is
- * missing. */
-static double order_time(struct overlay *overlay, enum plan_op op, const uint32_t *order)
-{
-    uint32_t n = overlay->ranks_count;
-    bool chain = op == PLAN_BROADCAST || op == PLAN_REDUCE;
-    double load[64] = {0}, time = 0;
-    double amount = chain ? 1 : op == PLAN_ALLREDUCE ? 2.0 * (n - 1) / n : (n - 1.0) / n;
-    for (uint32_t k = 0; k + chain < n; k++) {
-        uint32_t from = order[k], to = order[(k + 1) % n];
-        struct overlay_edge edge;
-        overlay_edge(overlay, op == PLAN_REDUCE ? to : from,
-                     op == PLAN_REDUCE ? from : to, &edge);
-        if (!(edge.routes > 0))
-            return INFINITY;
-        overlay_load(overlay, op == PLAN_REDUCE ? to : from,
-                     op == PLAN_REDUCE ? from : to, amount, load);
-    }
-    for (uint32_t l = 0; l < overlay->links_count; l++)
-        time = fmax(time, load[l] / overlay->capacity[l]);
-    return time;
-}
-
-static double orders_time(struct overlay *overlay, enum plan_op op, uint32_t root,
-                          uint32_t *order, uint32_t k)
-{
-    uint32_t n = overlay->ranks_count;
-    if (k == n) {
-        bool chain = op == PLAN_BROADCAST || op == PLAN_REDUCE;
-        return chain && order[0] != root ? INFINITY : order_time(overlay, op, order);
-    }
-    double best = INFINITY;
-    for (uint32_t i = k; i < n; i++) {
-        uint32_t kept = order[i];
-        order[i] = order[k];
-        order[k] = kept;
-        best = fmin(best, orders_time(overlay, op, root, order, k + 1));
-        order[k] = order[i];
-        order[i] = kept;
-    }
-    return best;
-}
-
-static void rings_of_small_groups(void **state)
-{
-    uint64_t seed = unit_seed();
-    for (uint32_t k = 0; k < GRAPHS; k++) {
-        struct random random;
-        random_seed(&random, seed + k);
-        uint32_t n = 2 + (uint32_t)random_range(&random, 4), order[8];
-        struct graph *graph = graph_draw(&random, n);
-        struct overlay *overlay = overlay_new(graph);
-        for (uint32_t op = 0; op < PLAN_OPS; op++) {
-            uint32_t root = (uint32_t)random_range(&random, n);
-            for (uint32_t i = 0; i < n; i++)
-                order[i] = i;
-            double best = orders_time(overlay, (enum plan_op)op, root, order, 0);
-            double found = ring_of(overlay, (enum plan_op)op, root);
-            assert_true(fabs(best - found) <= 1e-12 * best);
-        }
-        overlay_close(overlay);
-        graph_close(graph);
-    }
-}
-
-/* A line of three has no ring, and a chain only from its ends; an even grid of ranks has
- * a ring. */
-static void rings_by_hand(void **state)
-{
-    enum { SIDE = 6, MANY = 12 };
-    struct graph *graph = graph_new(3, 0);
-    wire_new(graph, 0, 1, 1e9);
-    wire_new(graph, 1, 2, 5e8);
-    struct overlay *overlay = overlay_new(graph);
-    assert_true(isinf(ring_of(overlay, PLAN_ALLREDUCE, 0)));
-    assert_true(isinf(ring_of(overlay, PLAN_BROADCAST, 1)));
-    assert_true(ring_of(overlay, PLAN_BROADCAST, 0) == 1 / 5e8);
-    assert_true(ring_of(overlay, PLAN_REDUCE, 2) == 1 / 5e8);
-    overlay_close(overlay);
-    graph_close(graph);
-
-    graph = graph_new(MANY, 1); /* a star, one host slower */
-    for (uint32_t i = 0; i < MANY; i++)
-        wire_new(graph, i, MANY, i ? 1e9 : 5e8);
-    overlay = overlay_new(graph);
-    assert_true(fabs(ring_of(overlay, PLAN_ALLREDUCE, 0) * 5e8 - 22.0 / 12) < 1e-9);
-    overlay_close(overlay);
-    graph_close(graph);
-
-    graph = graph_new(SIDE * SIDE, 0);
-    for (uint32_t x = 0; x < SIDE; x++)
-        for (uint32_t y = 0; y < SIDE; y++) {
-            wire_new(graph, x * SIDE + y, (x + 1) % SIDE * SIDE + y, 1e9);
-            wire_new(graph, x * SIDE + y, x * SIDE + (y + 1) % SIDE, 1e9);
-        }
-    overlay = overlay_new(graph);
-    assert_true(fabs(ring_of(overlay, PLAN_ALLGATHER, 0) * 1e9 - 35.0 / 36) < 1e-9);
-    overlay_close(overlay);
-    graph_close(graph);
-}
-
-/* Ranks of two racks, interleaved in the file: the ring still crosses the trunk once each
- * way. */
-static void ring_of_two_racks(void **state)
-{
-    enum { RANKS = 16 };
-    struct graph *graph = graph_new(RANKS, 2);
-    for (uint32_t i = 0; i < RANKS; i++)
-        wire_new(graph, i, RANKS + i % 2, 1e9);
-    wire_new(graph, RANKS, RANKS + 1, 1e9);
-    struct overlay *overlay = overlay_new(graph);
-    assert_true(fabs(ring_of(overlay, PLAN_ALLREDUCE, 0) * 1e9 - 30.0 / 16) < 1e-9);
-    overlay_close(overlay);
-    graph_close(graph);
-}
-
 /* A time and a bound that differ by the rounding of their sums alone have no gap. */
 static void gap_without_rounding(void **state)
 {
@@ -250,17 +123,10 @@ static char *plan_json(struct graph *graph, enum plan_op op, uint32_t root)
     struct plan *plan;
     char *json;
     assert_int_equal(plan_open(overlay, &params, NULL, &plan), TRYST_OK);
-    struct plan_report report = {.graph = graph,
-                                 .overlay = overlay,
-                                 .plan = plan,
-                                 .root = root,
-                                 .ring_s_per_byte = ring_of(overlay, op, root),
-                                 .costs = {.bytes = 100000, .sum_bytes_per_s = 7e9}};
+    struct plan_report report = {
+        .graph = graph, .overlay = overlay, .plan = plan, .root = root};
     struct plan_sizes *sizes;
-    assert_int_equal(plan_cost(overlay, plan, root, NULL, &report.costs), TRYST_OK);
     assert_int_equal(plan_sizes_open(overlay, plan, 7e9, NULL, &sizes), TRYST_OK);
-    assert_int_equal(plan_rivals(overlay, plan, root, 7e9, NULL, report.rivals),
-                     TRYST_OK);
     report.sizes = sizes;
     report.sizes_sum_bytes_per_s = 7e9;
     plan_json_write(&report, &text);
@@ -403,14 +269,8 @@ static void addition_check(const struct graph *graph, const char *text, size_t a
 /* Members that are missing or have another type. */
 static void parts_missing(void **state)
 {
-    static const char *const names[] = {"op",
-                                        "time_s_per_gbit",
-                                        "lower_bound_s_per_gbit",
-                                        "gap",
-                                        "ring_s_per_gbit",
-                                        "trees",
-                                        "links",
-                                        NULL};
+    static const char *const names[] = {
+        "op", "time_s_per_gbit", "lower_bound_s_per_gbit", "gap", "trees", "links", NULL};
     struct graph *graph = star_make();
     struct err err = ERR_INIT;
     char *text = plan_json(graph, PLAN_ALLREDUCE, 0);
@@ -434,10 +294,9 @@ static void parts_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cheapest_tree),        cmocka_unit_test(rings_of_small_groups),
-        cmocka_unit_test(gap_without_rounding), cmocka_unit_test(rings_by_hand),
-        cmocka_unit_test(ring_of_two_racks),    cmocka_unit_test(parts_missing),
-        cmocka_unit_test(changed_plans_fail),   cmocka_unit_test(prices_out_of_range),
+        cmocka_unit_test(cheapest_tree),       cmocka_unit_test(gap_without_rounding),
+        cmocka_unit_test(parts_missing),       cmocka_unit_test(changed_plans_fail),
+        cmocka_unit_test(prices_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

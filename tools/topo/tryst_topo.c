@@ -172,7 +172,6 @@ static bool params_read(const tryst_topo *topo, const struct topo_options *optio
     params->ranks = *ranks_p;
     params->trees_max = options->trees_max;
     params->gap_max = options->gap;
-    params->size_bytes = options->size_bytes == TOPO_SIZE_NONE ? 0 : options->size_bytes;
     params->sum_bytes_per_s = options->sum_rate * 1e9;
     return root_parse(topo, options, params);
 }
@@ -244,8 +243,6 @@ static int verify_main(struct topo_options *options)
 static int explain_main(struct topo_options *options)
 {
     char *text = NULL;
-    uint64_t bytes =
-        options->size_bytes == TOPO_SIZE_NONE ? SIZE_USUAL : options->size_bytes;
     if (!options->from || !options->to)
         return topo_fail(TOPO_USAGE, "explain needs --from and --to");
     tryst_topo *topo = topo_open(options);
@@ -255,7 +252,8 @@ static int explain_main(struct topo_options *options)
     int to = from < 0 ? -1 : topo_rank_parse(topo, options->to, input_name(options));
     int result = TOPO_USAGE;
     if (to >= 0) {
-        tryst_status status = tryst_topo_explain(topo, from, to, bytes, &text);
+        tryst_status status =
+            tryst_topo_explain(topo, from, to, options->size_bytes, &text);
         result = text_end(status, text, options->output);
     }
     tryst_topo_close(topo);
@@ -267,9 +265,9 @@ static int explain_main(struct topo_options *options)
 static const char *const show_options[] = {
     "input",     "format",      "output",        "probe",       "local-ranks",
     "transport", "probe-cache", "probe-seconds", "probe-again", NULL};
-static const char *const plan_options[] = {"input", "op",        "root",   "ranks",
-                                           "size",  "trees-max", "gap",    "sum-rate",
-                                           "json",  "format",    "output", NULL};
+static const char *const plan_options[] = {"input",     "op",     "root",     "ranks",
+                                           "trees-max", "gap",    "sum-rate", "json",
+                                           "format",    "output", NULL};
 static const char *const verify_options[] = {"input", "FILE", NULL};
 static const char *const explain_options[] = {"input", "from",   "to",
                                               "size",  "output", NULL};
@@ -287,7 +285,7 @@ static const struct word {
 
 static int topo_main(int argc, char **argv)
 {
-    struct topo_options options = {.size_bytes = TOPO_SIZE_NONE};
+    struct topo_options options = {.size_bytes = SIZE_USUAL};
     const struct word *word = &words[0];
     if (argc > 1 && argv[1][0] != '-') {
         word = NULL;

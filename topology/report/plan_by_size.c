@@ -53,14 +53,12 @@ static double ratio_of(const struct plan_sizes *sizes, const struct plan_size *s
 static void row_text(const struct plan_report *report, uint32_t s, struct text *text)
 {
     const struct plan_size *size = &report->sizes->sizes[s];
-    char cells[6][CELL_BYTES];
+    char cells[4][CELL_BYTES];
     text_addf(
-        text, "    %-8s%6u%7u  %-9s%-11s%-11s%-8.4g%-11s%s\n",
-        bytes_cell(size->bytes, cells[0]), trees_used(size), size->depth,
-        bytes_cell(size->slice_bytes, cells[1]), time_cell(size->predicted_s, cells[2]),
-        time_cell(bound_s(report->sizes, size), cells[3]), ratio_of(report->sizes, size),
-        time_cell(report->rivals[s].ring_s, cells[4]),
-        time_cell(report->rivals[s].halving_s, cells[5]));
+        text, "    %-8s%6u%7u  %-9s%-11s%-11s%.4g\n", bytes_cell(size->bytes, cells[0]),
+        trees_used(size), size->depth, bytes_cell(size->slice_bytes, cells[1]),
+        time_cell(size->predicted_s, cells[2]),
+        time_cell(bound_s(report->sizes, size), cells[3]), ratio_of(report->sizes, size));
 }
 
 void plan_by_size_text(const struct plan_report *report, struct text *text)
@@ -68,7 +66,7 @@ void plan_by_size_text(const struct plan_report *report, struct text *text)
     if (!report->sizes || !report->sizes->count)
         return;
     text_add(text, "  by size\n    size     trees  depth  slice    predicted  bound      "
-                   "ratio   ring       halving-doubling\n");
+                   "ratio\n");
     for (uint32_t s = 0; s < report->sizes->count; s++)
         row_text(report, s, text);
     text_addf(text, "  digest       %016llx\n",
@@ -124,8 +122,6 @@ static void size_write(const struct plan_report *report, uint32_t s,
     plan_json_number(text, "predicted_s", size->predicted_s);
     plan_json_number(text, "lower_bound_s", bound_s(report->sizes, size));
     plan_json_number(text, "ratio", ratio_of(report->sizes, size));
-    plan_json_number(text, "ring_s", report->rivals[s].ring_s);
-    plan_json_number(text, "halving_doubling_s", report->rivals[s].halving_s);
     text_add(text, ", \"trees\": [");
     for (uint32_t t = 0; t < size->trees_count; t++) {
         text_addf(text, "%s{\"tree\": %u", t ? ", " : "",
@@ -343,7 +339,7 @@ static tryst_status number_check(struct reading *reading, const struct json *ite
 }
 
 static tryst_status numbers_check(struct reading *reading, const struct json *item,
-                                  uint32_t s, const struct cost_rivals *rivals)
+                                  uint32_t s)
 {
     const struct plan_size *size = &reading->sizes.sizes[s];
     const struct {
@@ -351,9 +347,7 @@ static tryst_status numbers_check(struct reading *reading, const struct json *it
         double right;
     } numbers[] = {{"predicted_s", size->predicted_s},
                    {"lower_bound_s", bound_s(&reading->sizes, size)},
-                   {"ratio", ratio_of(&reading->sizes, size)},
-                   {"ring_s", rivals->ring_s},
-                   {"halving_doubling_s", rivals->halving_s}};
+                   {"ratio", ratio_of(&reading->sizes, size)}};
     tryst_status status = TRYST_OK;
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers && !status; k++)
         status = number_check(reading, item, s, numbers[k].member, numbers[k].right);
@@ -407,7 +401,6 @@ static tryst_status sum_rate_read(struct reading *reading)
 static tryst_status sizes_check(struct reading *reading)
 {
     const struct json *list = json_member(reading->document, "by_size");
-    struct cost_rivals rivals[PLAN_SIZES];
     if (!json_is(list, JSON_LIST) || json_count(list) != PLAN_SIZES)
         return WRONG(reading, "\"by_size\" must list %d sizes", PLAN_SIZES);
     tryst_status status = sum_rate_read(reading);
@@ -417,11 +410,8 @@ static tryst_status sizes_check(struct reading *reading)
         status = size_read(reading, json_item(list, s), s);
     if (!status)
         status = predicted_find(reading);
-    if (!status)
-        status = plan_rivals(reading->overlay, reading->plan, reading->root,
-                             reading->sum_bytes_per_s, reading->err, rivals);
     for (uint32_t s = 0; s < PLAN_SIZES && !status; s++)
-        status = numbers_check(reading, json_item(list, s), s, &rivals[s]);
+        status = numbers_check(reading, json_item(list, s), s);
     return status ? status : digest_check(reading);
 }
 

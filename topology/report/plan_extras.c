@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of steps of simplifying and predicted times; see plan_extras.h.
+ * Checks of steps of simplifying; see plan_extras.h.
  */
 #include "plan_extras.h"
 
@@ -100,91 +100,12 @@ static tryst_status steps_check(const struct plan *plan, const struct json *list
     return last_step_check(plan, json_item(list, PLAN_STEPS - 1), err);
 }
 
-/* ---- predicted times --------------------------------------------------------------- */
-
-static tryst_status shape_check(const struct cost_shape *shape, const struct json *item,
-                                struct err *err)
-{
-    const struct number numbers[] = {
-        {"root", shape->root},     {"latency_s", shape->latency_s},
-        {"move_s", shape->move_s}, {"sum_s", shape->sum_s},
-        {"fill_s", shape->fill_s}, {"total_s", cost_total_s(shape)},
-    };
-    char what[64];
-    snprintf(what, sizeof what, "\"predicted\": %s", shape->name);
-    if (!word_is(item, "shape", shape->name))
-        return err_set(err, TRYST_E_INVALID, "%s is missing, or at another position",
-                       what);
-    return numbers_check(item, what, numbers, 6, err);
-}
-
-static tryst_status table_check(const struct cost_table *table,
-                                const struct json *document, struct err *err)
-{
-    const struct json *list = json_member(document, "predicted");
-    const struct json *known = json_member(document, "latency_known");
-    if (!json_is(list, JSON_LIST) || json_count(list) != table->shapes_count)
-        return err_set(err, TRYST_E_INVALID, "\"predicted\" must list %u shapes",
-                       table->shapes_count);
-    for (uint32_t s = 0; s < table->shapes_count; s++) {
-        tryst_status status = shape_check(&table->shapes[s], json_item(list, s), err);
-        if (status != TRYST_OK)
-            return status;
-    }
-    if (!word_is(document, "wins", table->shapes[table->wins].name))
-        return err_set(err, TRYST_E_INVALID, "\"wins\" must be \"%s\"",
-                       table->shapes[table->wins].name);
-    if (!json_is(known, table->latency_unknown ? JSON_FALSE : JSON_TRUE))
-        return err_set(err, TRYST_E_INVALID, "\"latency_known\" must be %s",
-                       table->latency_unknown ? "false" : "true");
-    return TRYST_OK;
-}
-
-static tryst_status rate_check(const struct sum_rate *rate, const struct json *document,
-                               struct err *err)
-{
-    const struct number number = {"sum_gb_per_s", rate->bytes_per_s / 1e9};
-    if (!word_is(document, "sum_rate_from", rate->from))
-        return err_set(err, TRYST_E_INVALID, "\"sum_rate_from\" must be \"%s\"",
-                       rate->from);
-    return numbers_check(document, "summing", &number, 1, err);
-}
-
-static tryst_status sizes_check(struct overlay *overlay, const struct plan *plan,
-                                uint32_t root, const struct json *document,
-                                struct err *err)
-{
-    const struct json *size = json_member(document, "size_bytes");
-    const struct json *rate = json_member(document, "sum_gb_per_s");
-    bool sums = plan_op_sums(plan->op);
-    int64_t bytes;
-    if (!json_whole_get(size, 1, INT64_MAX, &bytes))
-        return err_set(err, TRYST_E_INVALID,
-                       "\"size_bytes\" must be a whole number of at least 1");
-    if (sums && !(json_number_of(rate) > 0))
-        return err_set(err, TRYST_E_INVALID, "\"sum_gb_per_s\" must be above 0");
-    bool given = sums && word_is(document, "sum_rate_from", "given");
-    struct cost_table table = {.bytes = (uint64_t)bytes,
-                               .sum_bytes_per_s = given ? json_number_of(rate) * 1e9 : 0};
-    tryst_status status = plan_cost(overlay, plan, root, err, &table);
-    if (status == TRYST_OK && sums)
-        status = rate_check(&table.sums, document, err);
-    return status == TRYST_OK ? table_check(&table, document, err) : status;
-}
-
 tryst_status plan_extras_verify(struct overlay *overlay, const struct plan *plan,
                                 uint32_t root, const struct json *document,
                                 struct err *err)
 {
-    static const char *const sized[] = {"size_bytes", "sum_gb_per_s",  "sum_rate_from",
-                                        "wins",       "latency_known", "predicted"};
     const struct json *steps = json_member(document, "simplified");
     tryst_status status = steps ? steps_check(plan, steps, err) : TRYST_OK;
-    bool any = false;
-    for (size_t k = 0; k < sizeof sized / sizeof *sized; k++)
-        any |= json_member(document, sized[k]) != NULL;
-    if (status == TRYST_OK && any)
-        status = sizes_check(overlay, plan, root, document, err);
     return status == TRYST_OK ? plan_by_size_verify(overlay, plan, root, document, err)
                               : status;
 }

@@ -18,7 +18,6 @@
 #include "core/memory/alloc.h"
 #include "plan_extras.h"
 #include "plan_report.h"
-#include "plan_ring.h"
 #include "topology/routes/overlay_price.h"
 
 /* Relative difference that another order of summing may cause. */
@@ -40,10 +39,8 @@ struct verify {
     double *share;            /* by root: sum of its trees' shares */
     uint32_t *parent, *depth; /* by member, in one tree */
     uint32_t *numbers;        /* scratch: 5 n */
-    /* Recomputed: time and bound in seconds per Gbit, the ring's time in seconds per
-     * byte. */
-    double time, bound, ring;
-    struct plan plan; /* the trees read */
+    double time, bound;       /* recomputed, in seconds per Gbit */
+    struct plan plan;         /* the trees read */
     size_t trees_room;
 };
 
@@ -379,13 +376,7 @@ static double bound_find(struct verify *verify)
 static tryst_status member_value_check(const struct verify *verify, const char *member,
                                        double right)
 {
-    const struct json *value = json_member(verify->root, member);
     double said = 0;
-    if (!isfinite(right)) {
-        if (json_is(value, JSON_NULL))
-            return TRYST_OK;
-        return WRONG(verify, "\"%s\" must be null", member);
-    }
     tryst_status status =
         number_member_read(verify->root, "", member, verify->err, &said);
     if (status != TRYST_OK)
@@ -411,12 +402,6 @@ static tryst_status numbers_check(struct verify *verify)
     if (status == TRYST_OK && fabs(gap - plan_gap(time, bound)) > NEAR)
         return WRONG(verify, "\"gap\" must be %.12g, not %.12g", plan_gap(time, bound),
                      gap);
-    if (status == TRYST_OK)
-        status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
-                           &verify->ring, NULL);
-    if (status == TRYST_OK)
-        status =
-            member_value_check(verify, "ring_s_per_gbit", verify->ring * BYTES_PER_GBIT);
     return status;
 }
 

@@ -175,8 +175,8 @@ static void topology(void)
         "{\"a\":\"a\",\"b\":\"s\",\"gbit_per_s\":8},"
         "{\"a\":\"b\",\"b\":\"s\",\"gbit_per_s\":8}]}";
     char *text;
-    const tryst_plan_params params = {
-        .struct_size = sizeof params, .op = TRYST_PLAN_BROADCAST, .size_bytes = 1 << 20};
+    const tryst_plan_params params = {.struct_size = sizeof params,
+                                      .op = TRYST_PLAN_BROADCAST};
     static const char *const bus_ids[] = {"0000:01:00.0"};
     const tryst_place_params place = {.struct_size = sizeof place,
                                       .bus_ids = bus_ids,

@@ -49,7 +49,6 @@ typedef struct tryst_plan_params {
     int32_t ranks_count;
     int32_t trees_max;
     double gap_max;
-    uint64_t size_bytes;
     double sum_bytes_per_s;
 } tryst_plan_params;
 
@@ -67,7 +66,6 @@ typedef struct tryst_plan_info {
     double s_per_byte;
     double bound_s_per_byte;
     double gap;
-    double ring_s_per_byte;
     uint64_t digest;
 } tryst_plan_info;
 
