@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/draw/topo_svg.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 #include "topo_probe.h"
@@ -40,12 +41,28 @@ static int text_end(tryst_status status, char *text, const char *path)
 
 /* ---- show -------------------------------------------------------------------------- */
 
+/* Draw to memory first, so that a picture that fails writes nothing. */
+static int svg_put(const tryst_topo *topo, const tryst_plan *plan, const char *path)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    bool fine = file && topo_svg_draw(file, topo, plan);
+    fine = file && fclose(file) == 0 && fine;
+    int result = fine ? topo_text_put(text, path)
+                      : topo_fail(TOPO_USAGE, "cannot draw: out of memory");
+    free(text);
+    return result;
+}
+
 static int topo_put(const tryst_topo *topo, const struct topo_options *options,
                     const tryst_plan *plan)
 {
     char *text = NULL;
-    tryst_status status =
-        tryst_topo_write(topo, options->format ? options->format : "text", plan, &text);
+    const char *format = options->format ? options->format : "text";
+    if (strcmp(format, "svg") == 0)
+        return svg_put(topo, plan, options->output);
+    tryst_status status = tryst_topo_write(topo, format, plan, &text);
     return text_end(status, text, options->output);
 }
 
