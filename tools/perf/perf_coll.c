@@ -15,6 +15,7 @@
 #include "perf_bound.h"
 #include "perf_pattern.h"
 #include "perf_report.h"
+#include "tools/figures.h"
 
 /* A collective that takes longer fails the measurement. */
 #define WAIT_NS 600000000000ull
@@ -252,7 +253,7 @@ static tryst_status measure(struct bench *bench)
             numbers_reduce(bench, bench->samples, n, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
     if (status != TRYST_OK)
         return status;
-    perf_sort(bench->samples, n);
+    tool_samples_sort(bench->samples, n);
     figure->seconds = (bench->samples[n / 2] + bench->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = bench->samples[n - 1 - n / 100];
     figure->seconds_min = bench->samples[0];

@@ -10,6 +10,7 @@
  * close the phase's step, which ends the receives that rank 1 still has posted.
  * Invariant: no callback submits once `over` is set. */
 #include "perf_preempt.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 
 #include <inttypes.h>
@@ -265,11 +266,6 @@ static tryst_tensor tensor_of(const struct preempt *preempt, int which, uint64_t
                           .mem = preempt->mem[which]};
 }
 
-static double quantile(const double *sorted, uint64_t count, uint64_t percent)
-{
-    return sorted[(count - 1) - (count - 1) * (100 - percent) / 100];
-}
-
 static tryst_status size_run(struct preempt *preempt, struct figure *figure)
 {
     double none;
@@ -277,18 +273,18 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
     tryst_peer_info info = {.struct_size = sizeof info, .window_bytes = 0};
     preempt->urgent = tensor_of(preempt, 0, figure->bytes);
     tryst_status status = phase(preempt, n, true, false, &none, &none);
-    perf_sort(preempt->samples, n);
-    figure->unloaded_s = quantile(preempt->samples, n, 50);
+    tool_samples_sort(preempt->samples, n);
+    figure->unloaded_s = tool_quantile(preempt->samples, n, 50);
     if (status == TRYST_OK)
         status =
             phase(preempt, n, false, true, &figure->background_alone_bytes_per_s, &none);
     if (status == TRYST_OK)
         status = phase(preempt, n, true, true, &figure->background_bytes_per_s,
                        &figure->bytes_per_s);
-    perf_sort(preempt->samples, n);
-    figure->median_s = quantile(preempt->samples, n, 50);
-    figure->p95_s = quantile(preempt->samples, n, 95);
-    figure->p99_s = quantile(preempt->samples, n, 99);
+    tool_samples_sort(preempt->samples, n);
+    figure->median_s = tool_quantile(preempt->samples, n, 50);
+    figure->p95_s = tool_quantile(preempt->samples, n, 95);
+    figure->p99_s = tool_quantile(preempt->samples, n, 99);
     tryst_group_peer(preempt->rank->group, 1 - preempt->rank->rank, &info);
     figure->bound_s = figure->unloaded_s +
                       (double)info.window_bytes / figure->background_alone_bytes_per_s;

@@ -19,6 +19,7 @@
 
 #include "perf_hops.h"
 #include "perf_setup.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 
 /* An operation that takes longer fails the measurement. */
@@ -274,11 +275,6 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, int what)
 
 /* ---- one size ---------------------------------------------------------------------- */
 
-static double quantile(const double *sorted, uint64_t count, uint64_t percent)
-{
-    return sorted[(count - 1) - (count - 1) * (100 - percent) / 100];
-}
-
 /* Open a step and agree on a phase's figures: greatest samples, summed rates. */
 static tryst_status agree(struct preempt *preempt, struct figure *figure, double *rate_p)
 {
@@ -293,7 +289,7 @@ static tryst_status agree(struct preempt *preempt, struct figure *figure, double
                             TRYST_REDUCE_MAX);
     if (status == TRYST_OK)
         status = numbers_reduce(preempt, "rate", rate_p, 1, TRYST_REDUCE_SUM);
-    perf_sort(preempt->samples, figure->iters);
+    tool_samples_sort(preempt->samples, figure->iters);
     return phase_end(preempt, status);
 }
 
@@ -339,7 +335,7 @@ static tryst_status figure_measure(struct preempt *preempt, struct figure *figur
     tryst_status status = phase(preempt, n, URGENT);
     if (status == TRYST_OK)
         status = agree(preempt, figure, &none);
-    figure->unloaded_s = quantile(preempt->samples, n, 50);
+    figure->unloaded_s = tool_quantile(preempt->samples, n, 50);
     progress(preempt, figure, "background alone");
     if (status == TRYST_OK)
         status = phase(preempt, n, BACKGROUND);
@@ -352,9 +348,9 @@ static tryst_status figure_measure(struct preempt *preempt, struct figure *figur
         status = phase(preempt, n, URGENT | BACKGROUND);
     if (status == TRYST_OK)
         status = agree(preempt, figure, &figure->bytes_per_s);
-    figure->median_s = quantile(preempt->samples, n, 50);
-    figure->p95_s = quantile(preempt->samples, n, 95);
-    figure->p99_s = quantile(preempt->samples, n, 99);
+    figure->median_s = tool_quantile(preempt->samples, n, 50);
+    figure->p95_s = tool_quantile(preempt->samples, n, 95);
+    figure->p99_s = tool_quantile(preempt->samples, n, 99);
     return status;
 }
 

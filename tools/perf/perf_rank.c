@@ -63,17 +63,6 @@ double perf_now_s(const struct perf_rank *rank)
     return (double)tryst_now_ns(rank->ctx) / 1e9;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-void perf_sort(double *samples, uint64_t count)
-{
-    qsort(samples, count, sizeof *samples, by_value);
-}
-
 void perf_bytes_text(uint64_t bytes, char *text, size_t capacity)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};

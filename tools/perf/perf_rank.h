@@ -35,9 +35,6 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
 /** Return tryst_now_ns in seconds. */
 double perf_now_s(const struct perf_rank *rank);
 
-/** Sort `samples`, smallest first. */
-void perf_sort(double *samples, uint64_t count);
-
 /** Format a size: "4 KiB". */
 void perf_bytes_text(uint64_t bytes, char *text, size_t capacity);
 

@@ -18,8 +18,9 @@
 #include "perf_preempt_coll.h"
 #include "perf_rank.h"
 #include "perf_sched.h"
+#include "tools/figures.h"
+#include "tools/job.h"
 #include "tools/json.h"
-#include "tools/launch/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/order/order_simulate.h"
 #include "tools/standard_files.h"
@@ -212,7 +213,7 @@ static void figure_make(struct perf *perf, struct figure *figure)
     uint64_t n = perf->samples_count;
     if (n == 0) /* the measurement failed */
         return;
-    perf_sort(perf->samples, n);
+    tool_samples_sort(perf->samples, n);
     figure->seconds = (perf->samples[n / 2] + perf->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = perf->samples[n - 1 - n / 100];
     figure->bytes_per_s =
@@ -378,17 +379,20 @@ static int local_main(void *arg, int rank)
 static int ranks_main(struct perf_options *options)
 {
     int rank, size;
-    int place = launcher_place("tryst-perf", &rank, &size);
+    int place = job_place("tryst-perf", &rank, &size);
     if (place < 0)
         return 2;
     if (place)
         return rank_main(options, 0);
     if (!perf_options_start_check(options))
         return 2;
-    return launcher_run_local("tryst-perf", options->ranks, local_main, options,
-                              LAUNCHER_GRACE_NS) == 0
-               ? 0
-               : 1;
+    const struct launcher_params job = {.name = "tryst-perf",
+                                        .ranks = options->ranks,
+                                        .main_fn = local_main,
+                                        .arg = options,
+                                        .grace_ns = LAUNCHER_GRACE_NS,
+                                        .no_prefix = true};
+    return launcher_run(&job) != 0;
 }
 
 static int perf_main(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/draw/topo_svg.h"
+#include "tools/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 #include "topo_probe.h"
@@ -102,7 +103,7 @@ static int probe_main(struct topo_options *options)
 {
     struct probe_options probe;
     int rank, size;
-    int place = launcher_place("tryst-topo", &rank, &size);
+    int place = job_place("tryst-topo", &rank, &size);
     if (place < 0)
         return TOPO_USAGE;
     if (place)
@@ -114,8 +115,13 @@ static int probe_main(struct topo_options *options)
     int result = probe_options_make(options, &probe);
     if (result != TOPO_FINE)
         return result;
-    return launcher_run_local("tryst-topo", options->local_ranks, probe_rank, options,
-                              LAUNCHER_GRACE_NS);
+    const struct launcher_params job = {.name = "tryst-topo",
+                                        .ranks = options->local_ranks,
+                                        .main_fn = probe_rank,
+                                        .arg = options,
+                                        .grace_ns = LAUNCHER_GRACE_NS,
+                                        .no_prefix = true};
+    return launcher_run(&job);
 }
 
 static int show_main(struct topo_options *options)
