@@ -116,14 +116,11 @@ static int pictures_write(struct sched *all)
 
 static int outputs_write(struct sched *all)
 {
-    const char *json = all->rank->options->json;
-    int failed = 0;
     if (all->rank->rank != 0)
         return 0;
-    if (!(json && strcmp(json, "-") == 0))
+    if (perf_has_table(all->rank))
         table_print(all);
-    if (json)
-        failed = tool_file_write(json, json_print, all);
+    int failed = perf_json_write(all->rank, json_print, all);
     if (failed || !(all->job->draw || all->job->trace))
         return failed;
     return pictures_write(all);
