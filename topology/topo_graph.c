@@ -17,15 +17,16 @@ int tryst_topo_links(const tryst_topo *topo)
     return topo ? (int)topo_graph(topo)->links_count : 0;
 }
 
-/* Check the arguments of a call that reads item `number` of `count`. */
-static tryst_status item_check(const char *what, int number, int count, const void *to,
-                               const char *type)
+/* Check the arguments of a call that reads item `number` of `count` into `to`, a struct of
+ * this type. */
+static tryst_status item_check(const tryst_topo *topo, const char *what, int number,
+                               int count, const void *to, const char *type)
 {
     struct err err = ERR_INIT;
     char action[32];
     snprintf(action, sizeof action, "read a %s", what);
-    if (!to)
-        return refuse_null(action, type);
+    if (!topo || !to)
+        return refuse_null(action, !topo ? "topo" : type);
     tryst_status status = params_check_output(to, type, &err);
     if (status == TRYST_OK && (number < 0 || number >= count))
         status = err_set(&err, TRYST_E_INVALID,
@@ -37,8 +38,8 @@ static tryst_status item_check(const char *what, int number, int count, const vo
 tryst_status tryst_topo_node_get(const tryst_topo *topo, int number,
                                  tryst_topo_node *node_p)
 {
-    tryst_status status =
-        item_check("node", number, tryst_topo_nodes(topo), node_p, "tryst_topo_node");
+    tryst_status status = item_check(topo, "node", number, tryst_topo_nodes(topo), node_p,
+                                     "tryst_topo_node");
     if (status != TRYST_OK)
         return status;
     const struct graph *graph = topo_graph(topo);
@@ -60,8 +61,8 @@ tryst_status tryst_topo_link_get(const tryst_topo *topo, int number,
 {
     struct err err = ERR_INIT;
     struct text text = {0};
-    tryst_status status =
-        item_check("link", number, tryst_topo_links(topo), link_p, "tryst_topo_link");
+    tryst_status status = item_check(topo, "link", number, tryst_topo_links(topo), link_p,
+                                     "tryst_topo_link");
     if (status != TRYST_OK)
         return status;
     const struct graph_link *link = &topo_graph(topo)->links[number];
