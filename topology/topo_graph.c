@@ -17,8 +17,8 @@ int tryst_topo_links(const tryst_topo *topo)
     return topo ? (int)topo_graph(topo)->links_count : 0;
 }
 
-/* Check the arguments of a call that reads item `number` of `count` into `to`, a struct of
- * this type. */
+/* Check the arguments of a call that reads item `number` of `count` into `to`, a struct
+ * of this type. */
 static tryst_status item_check(const tryst_topo *topo, const char *what, int number,
                                int count, const void *to, const char *type)
 {

@@ -251,11 +251,11 @@ static void deaths_handle(struct launcher *launcher)
 /* Read "port" or "first-last". */
 static bool ports_read(const char *text, unsigned long *first_p, unsigned long *last_p)
 {
-    int used = 0;
-    if (sscanf(text, "%lu%n-%lu%n", first_p, &used, last_p, &used) < 2)
-        *last_p = *first_p;
-    return used && !text[used] && *first_p >= 1 && *first_p <= *last_p &&
-           *last_p <= UINT16_MAX;
+    char *end;
+    *first_p = *last_p = strtoul(text, &end, 10);
+    if (*end == '-')
+        *last_p = strtoul(end + 1, &end, 10);
+    return !*end && *first_p >= 1 && *first_p <= *last_p && *last_p <= UINT16_MAX;
 }
 
 /* Listen on loopback at this port, 0: any. False, with errno: cannot. */

@@ -38,7 +38,7 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
 /** Return tryst_now_ns in seconds. */
 double perf_now_s(const struct perf_rank *rank);
 
-/** Report a `status` other than TRYST_OK as perf_fail, with tryst_last_error; return it. */
+/** Report a `status` other than TRYST_OK, with tryst_last_error; return it. */
 tryst_status perf_judge(const struct perf_rank *rank, const char *what,
                         tryst_status status);
 
