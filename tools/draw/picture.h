@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a picture shows: a topology and the first trees of a plan, as arrays.
+ * The content of a picture: a topology and the first trees of a plan, as arrays.
  *
  * One idea: tryst/topo.h is read once, into plain arrays, so no call of the code that
  * draws can fail.
@@ -81,7 +81,7 @@ struct picture {
     uint32_t members_count;                   /**< ranks of the plan */
 };
 
-/** Read a topology and the trees of `plan` (NULL: none). False if there is no memory. */
+/** Read a topology and the trees of `plan` (NULL: none). False: out of memory. */
 bool picture_open(const tryst_topo *topo, const tryst_plan *plan,
                   struct picture *picture);
 void picture_close(struct picture *picture);

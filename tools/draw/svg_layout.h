@@ -48,7 +48,7 @@ struct svg_layout {
     bool straight;             /**< straight wires across the circle pass no box */
 };
 
-/** Compute the layout. False if there is no memory. */
+/** Compute the layout. False: out of memory. */
 bool svg_layout_open(const struct picture *picture, struct svg_layout *layout);
 void svg_layout_close(struct svg_layout *layout);
 

@@ -8,7 +8,7 @@
 
 #include <tryst/topo.h>
 
-/** Draw `topo` with `plan` (of `topo`; NULL: none) over it. False if there is no memory;
+/** Draw `topo` with `plan` (of `topo`; NULL: none) over it. False: out of memory;
  *  `out` keeps the error of a failed write. */
 bool topo_svg_draw(FILE *out, const tryst_topo *topo, const tryst_plan *plan);
 
