@@ -126,7 +126,9 @@ tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
     tryst_status status;
     if (kind == GRAPH_FORMATS || kind == GRAPH_AUTO)
         status = err_set(&err, TRYST_E_UNSUPPORTED,
-                         "unknown format \"%.60s\": use json, text, dot or svg", format);
+                         "unknown format \"%.60s\": use json, text or dot (tryst-topo "
+                         "--format svg draws SVG)",
+                         format);
     else
         status = graph_write(topo->graph, kind, plan ? &overlaid : NULL, &err, text_p);
     return topo_result(status, &err);
@@ -288,6 +290,29 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
         if ((int32_t)p->trees[t].depth > info.depth_max)
             info.depth_max = (int32_t)p->trees[t].depth;
     (void)tryst_sized_write(info_p, &info, sizeof info);
+    return TRYST_OK;
+}
+
+tryst_status tryst_plan_tree_get(const tryst_plan *plan, int number,
+                                 tryst_plan_tree *tree_p)
+{
+    struct err err = ERR_INIT;
+    if (!plan || !tree_p)
+        return refuse_null("read a tree", plan ? "tree_p" : "plan");
+    tryst_status status = params_check_output(tree_p, "tryst_plan_tree", &err);
+    if (status == TRYST_OK && (number < 0 || (uint32_t)number >= plan->plan->trees_count))
+        status = err_set(&err, TRYST_E_INVALID,
+                         "not a tree of the plan: %d (it has %u, from 0)", number,
+                         plan->plan->trees_count);
+    if (status != TRYST_OK)
+        return topo_result(status, &err);
+    /* GRAPH_NONE is -1 */
+    const struct plan_tree *tree = &plan->plan->trees[number];
+    tryst_plan_tree own = {.share = tree->share,
+                           .root = (int32_t)tree->root,
+                           .parents = (const int32_t *)plan_tree_parents(tree),
+                           .ranks = (const int32_t *)plan->members};
+    (void)tryst_sized_write(tree_p, &own, sizeof own);
     return TRYST_OK;
 }
 

@@ -84,8 +84,8 @@ TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const ch
 TRYST_API void tryst_topo_close(tryst_topo *topo);
 
 /** Write the topology as text in `format`: "json" (loads back to an equal topology),
- *  "text", "dot", "svg". With a `plan` of this topology (NULL: none), "svg" and "dot"
- *  draw the plan over it, and "text" describes it.
+ *  "text", "dot". With a `plan` of this topology (NULL: none), "dot" draws the plan over
+ *  it, and "text" describes it. tryst-topo also draws SVG.
  *
  *  Owns:    `*text_p`, terminated, is the caller's, for tryst_text_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
@@ -106,6 +106,45 @@ TRYST_API const char *tryst_topo_rank_name(const tryst_topo *topo, int rank);
 
 /** Return the number of the rank of that name; -1 if there is none. */
 TRYST_API int tryst_topo_rank_find(const tryst_topo *topo, const char *name);
+
+/** Return the number of nodes or of links; both are numbered from 0. */
+TRYST_API int tryst_topo_nodes(const tryst_topo *topo);
+TRYST_API int tryst_topo_links(const tryst_topo *topo);
+
+/** A node of a topology. Texts are valid until the topology is closed. */
+typedef struct tryst_topo_node {
+    size_t struct_size;
+    const char *name;
+    const char *kind; /**< as in the dump: "machine", "gpu", "switch", "rank", … */
+    const char *short_name;         /**< without its machine's: "gpu0" of "node3/gpu0" */
+    const char *label, *pci, *cpus; /**< NULL: none */
+    int32_t parent;                 /**< the enclosing node; -1: none */
+    int32_t machine;                /**< that contains the node or is it; -1: none */
+} tryst_topo_node;
+
+/** Read a node; nodes of the kind "rank" are in the order of their ranks. Returns
+ *  TRYST_OK, TRYST_E_INVALID */
+TRYST_API tryst_status tryst_topo_node_get(const tryst_topo *topo, int number,
+                                           tryst_topo_node *node_p);
+
+enum { TRYST_LINK_TEXT_BYTES = 128 };
+
+/** A link from one node to another. A wire with two directions is two links, the second
+ *  next to the first. */
+typedef struct tryst_topo_link {
+    size_t struct_size;
+    const char *kind; /**< as in the dump: "pci", "ethernet", …; static */
+    int32_t from, to;
+    double bytes_per_s; /**< below 0: unknown; INFINITY: no limit */
+    bool down;          /**< the link counts as absent */
+    bool two_way;       /**< the next link is the other direction */
+    /** for people: "PCIe Gen5 x16 63.0 GB/s (table), 500 ns (table)" */
+    char text[TRYST_LINK_TEXT_BYTES];
+} tryst_topo_link;
+
+/** Read a link. Returns TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM */
+TRYST_API tryst_status tryst_topo_link_get(const tryst_topo *topo, int number,
+                                           tryst_topo_link *link_p);
 
 /* ----------------------------------------------------------------------------------- *
  *  Plans
@@ -191,6 +230,21 @@ typedef struct tryst_plan_info {
 /** Read a plan's figures. Returns TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
                                            tryst_plan_info *info_p);
+
+/** One tree of a plan. Arrays are by index in the group, and valid until the plan is
+ *  closed. */
+typedef struct tryst_plan_tree {
+    size_t struct_size;
+    double share;           /**< part of the data that the tree carries */
+    int32_t root;           /**< index in the group */
+    const int32_t *parents; /**< -1: the root. An all-reduce's tree: the broadcast half */
+    const int32_t *ranks;   /**< rank numbers; NULL: all ranks */
+} tryst_plan_tree;
+
+/** Read the tree `number` (from 0, below trees_count). Returns TRYST_OK,
+ *  TRYST_E_INVALID */
+TRYST_API tryst_status tryst_plan_tree_get(const tryst_plan *plan, int number,
+                                           tryst_plan_tree *tree_p);
 
 /** Write the plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows
  *  one). The text is the caller's, for tryst_text_free. Returns TRYST_OK,

@@ -13,7 +13,7 @@
 #include "bench_progress.h"
 #include "bench_report.h"
 #include "bench_spans.h"
-#include "tools/launch/job.h"
+#include "tools/job.h"
 
 #include <math.h>
 #include <stdarg.h>

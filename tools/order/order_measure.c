@@ -16,7 +16,8 @@
 #include <tryst/coll.h>
 
 #include "order_step.h"
-#include "tools/launch/job.h"
+#include "tools/figures.h"
+#include "tools/job.h"
 
 /* An operation that takes longer fails the measurement. */
 #define WAIT_NS 600000000000ull
@@ -128,15 +129,9 @@ static tryst_status samples_share(const struct measure *all, uint64_t count)
                : fail(all, "share the ranks' figures", status, tryst_last_error());
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *samples, uint64_t count)
 {
-    qsort(samples, count, sizeof *samples, by_value);
+    tool_samples_sort(samples, count);
     return (samples[count / 2] + samples[(count - 1) / 2]) / 2;
 }
 

@@ -113,14 +113,11 @@ static int picture_write(struct sched *all)
 
 static int outputs_write(struct sched *all)
 {
-    const char *json = all->rank->options->json;
-    int failed = 0;
     if (all->rank->rank != 0)
         return 0;
-    if (!(json && strcmp(json, "-") == 0))
+    if (perf_has_table(all->rank))
         table_print(all);
-    if (json)
-        failed = tool_file_write(json, json_print, all);
+    int failed = perf_json_write(all->rank, json_print, all);
     return failed || !all->job->draw ? failed : picture_write(all);
 }
 

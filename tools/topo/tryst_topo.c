@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/draw/topo_svg.h"
+#include "tools/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 #include "topo_probe.h"
@@ -40,12 +42,28 @@ static int text_end(tryst_status status, char *text, const char *path)
 
 /* ---- show -------------------------------------------------------------------------- */
 
+/* Draw to memory first, so that a picture that fails writes nothing. */
+static int svg_put(const tryst_topo *topo, const tryst_plan *plan, const char *path)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    bool fine = file && topo_svg_draw(file, topo, plan);
+    fine = file && fclose(file) == 0 && fine;
+    int result = fine ? topo_text_put(text, path)
+                      : topo_fail(TOPO_USAGE, "cannot draw: out of memory");
+    free(text);
+    return result;
+}
+
 static int topo_put(const tryst_topo *topo, const struct topo_options *options,
                     const tryst_plan *plan)
 {
     char *text = NULL;
-    tryst_status status =
-        tryst_topo_write(topo, options->format ? options->format : "text", plan, &text);
+    const char *format = options->format ? options->format : "text";
+    if (strcmp(format, "svg") == 0)
+        return svg_put(topo, plan, options->output);
+    tryst_status status = tryst_topo_write(topo, format, plan, &text);
     return text_end(status, text, options->output);
 }
 
@@ -85,7 +103,7 @@ static int probe_main(struct topo_options *options)
 {
     struct probe_options probe;
     int rank, size;
-    int place = launcher_place("tryst-topo", &rank, &size);
+    int place = job_place("tryst-topo", &rank, &size);
     if (place < 0)
         return TOPO_USAGE;
     if (place)
@@ -97,8 +115,13 @@ static int probe_main(struct topo_options *options)
     int result = probe_options_make(options, &probe);
     if (result != TOPO_FINE)
         return result;
-    return launcher_run_local("tryst-topo", options->local_ranks, probe_rank, options,
-                              LAUNCHER_GRACE_NS);
+    const struct launcher_params job = {.name = "tryst-topo",
+                                        .ranks = options->local_ranks,
+                                        .main_fn = probe_rank,
+                                        .arg = options,
+                                        .grace_ns = LAUNCHER_GRACE_NS,
+                                        .no_prefix = true};
+    return launcher_run(&job);
 }
 
 static int show_main(struct topo_options *options)

@@ -197,6 +197,18 @@ static void topology(void)
     GUARD(info);
     OK(tryst_plan_text(plan, &text));
     tryst_text_free(text);
+    GUARDED(tryst_plan_tree, tree);
+    OK(tryst_plan_tree_get(plan, 0, &tree.sized));
+    CHECK(tree.sized.share == 1 && tree.sized.parents[tree.sized.root] == -1);
+    GUARD(tree);
+    GUARDED(tryst_topo_node, node);
+    OK(tryst_topo_node_get(topo, tryst_topo_nodes(topo) - 1, &node.sized));
+    CHECK(node.sized.name && node.sized.parent == -1);
+    GUARD(node);
+    GUARDED(tryst_topo_link, link);
+    OK(tryst_topo_link_get(topo, tryst_topo_links(topo) - 1, &link.sized));
+    CHECK(link.sized.bytes_per_s == 1e9 && !link.sized.down);
+    GUARD(link);
     GUARDED(tryst_route_info, route);
     OK(tryst_topo_route(topo, 0, 1, &route.sized));
     CHECK(route.sized.hops == 2 && route.sized.bytes_per_s == 1e9);

@@ -4,22 +4,22 @@
  * curve of each wire.
  *
  * One idea: three shapes; in each of them no wire passes a box at which it does not end,
- * whatever the graph.
+ * whatever the network.
  *
- *   layers  if links join a level (hops from the nearest rank) with the next, or
+ *   layers  if wires join a level (hops from the nearest rank) with the next, or
  *           neighbours in a row: star, racks, fat tree. Wires run between two rows, or
  *           between two neighbours in a row.
  *   grid    if the nodes, numbered by rows, are joined only along rows and columns: a
  *           torus. Longer wires are arcs above the row or left of the column.
- *   circle  any other graph. A wire is straight where it passes no box: to the next
+ *   circle  any other network. A wire is straight where it passes no box: to the next
  *           node, or on a circle with room between its nodes. Else it bends towards the
  *           centre.
  *
  * In grid and circle a node with one neighbour is a leaf of that neighbour, its hub:
  * below the hub or outside of the circle.
  */
-#ifndef TRYST_TOPOLOGY_DRAW_SVG_NETWORK_H
-#define TRYST_TOPOLOGY_DRAW_SVG_NETWORK_H
+#ifndef TRYST_TOOLS_DRAW_SVG_NETWORK_H
+#define TRYST_TOOLS_DRAW_SVG_NETWORK_H
 
 #include "svg_layout.h"
 
@@ -28,13 +28,11 @@ struct svg_curve {
     double ax, ay, cx, cy, bx, by;
 };
 
-/** Place all nodes: in layers, on a grid or on a circle. Returns TRYST_OK or
- *  TRYST_E_NOMEM. */
-tryst_status svg_network_place(struct svg_layout *layout);
+/** Place all nodes: in layers, on a grid or on a circle. */
+void svg_network_place(struct svg_layout *layout);
 
-/** Return the curve of a wire; `turn` is the number of earlier wires between the same two
- *  nodes. */
+/** Return the curve of a wire. */
 struct svg_curve svg_network_wire(const struct svg_layout *layout,
-                                  const struct graph_link *link, uint32_t turn);
+                                  const struct picture_wire *wire);
 
 #endif

@@ -2,6 +2,9 @@
 /* Implements job.h. */
 #include "job.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static tryst_status config_make(const char *const *settings, tryst_config **config_p)
 {
     tryst_status status = tryst_config_open(config_p);
@@ -31,4 +34,21 @@ tryst_status job_open(const char *const *settings, const tryst_group_params *par
     else if (ctx)
         tryst_close(ctx);
     return status;
+}
+
+int job_place(const char *name, int *rank_p, int *size_p)
+{
+    tryst_launch launch = {.struct_size = sizeof launch};
+    tryst_status status = tryst_launch_find(NULL, &launch);
+    if (status != TRYST_OK) {
+        fprintf(stderr, "%s: %s\n", name, tryst_last_error());
+        return -1;
+    }
+    if (launch.size < 0) {
+        fprintf(stderr, "%s: %s; set TRYST_SIZE for this program\n", name, launch.why);
+        return -1;
+    }
+    *rank_p = launch.rank;
+    *size_p = launch.size;
+    return strcmp(launch.launcher, "none") != 0;
 }

@@ -8,12 +8,12 @@
 #define TURN       (2 * 3.14159265358979)
 #define BOW        14.0 /* distance of parallel wires at their control points */
 
-static double centre_x(struct svg_place at)
+static double centre_x(struct tool_svg_box at)
 {
     return at.x + at.w / 2;
 }
 
-static double centre_y(struct svg_place at)
+static double centre_y(struct tool_svg_box at)
 {
     return at.y + at.h / 2;
 }
@@ -27,54 +27,55 @@ static double side_of(uint32_t turn)
 
 /* ---- layers ------------------------------------------------------------------------ */
 
-/* Find each node's hops from the nearest rank; GRAPH_NONE for an unreachable node. Return
- * the largest. */
-static uint32_t levels_find(const struct graph *graph, uint32_t *level)
+/* Find each node's hops from the nearest rank; PICTURE_NONE for an unreachable node.
+ * Return the largest. */
+static uint32_t levels_find(const struct picture *picture, uint32_t *level)
 {
     uint32_t most = 0;
     bool changed = true;
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        level[i] = graph->nodes[i].kind == NODE_RANK ? 0 : GRAPH_NONE;
+    for (uint32_t i = 0; i < picture->nodes_count; i++)
+        level[i] = picture->nodes[i].kind == NODE_RANK ? 0 : PICTURE_NONE;
     for (uint32_t now = 0; changed && now < LEVELS_MAX; now++) {
         changed = false;
-        for (uint32_t i = 0; i < graph->links_count; i++) {
-            const struct graph_link *link = &graph->links[i];
-            if (level[link->from] == now && level[link->to] == GRAPH_NONE) {
-                level[link->to] = most = now + 1;
-                changed = true;
-            }
+        for (uint32_t i = 0; i < picture->wires_count; i++) {
+            const uint32_t ends[] = {picture->wires[i].from, picture->wires[i].to};
+            for (int e = 0; e < 2; e++)
+                if (level[ends[e]] == now && level[ends[!e]] == PICTURE_NONE) {
+                    level[ends[!e]] = most = now + 1;
+                    changed = true;
+                }
         }
     }
     return most;
 }
 
-/* Return the first neighbour on the next level, which orders a row; GRAPH_NONE for
+/* Return the first neighbour on the next level, which orders a row; PICTURE_NONE for
  * none. */
 static uint32_t upper_of(const struct svg_layout *layout, uint32_t node)
 {
-    const struct graph *graph = layout->graph;
+    const struct picture *picture = layout->picture;
     const uint32_t *level = layout->level;
-    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
-        uint32_t to = graph->links[graph->out_next[i]].to;
-        if (level[to] != GRAPH_NONE && level[to] == level[node] + 1)
+    for (uint32_t i = picture->at_first[node]; i < picture->at_first[node + 1]; i++) {
+        uint32_t to = picture_other(&picture->wires[picture->at[i]], node);
+        if (level[to] != PICTURE_NONE && level[to] == level[node] + 1)
             return to;
     }
-    return GRAPH_NONE;
+    return PICTURE_NONE;
 }
 
 /* Place the ranks in one row, grouped by their switches; return where the row ends. */
 static double lowest_place(struct svg_layout *layout, double y)
 {
-    const struct graph *graph = layout->graph;
+    const struct picture *picture = layout->picture;
     double x = 0;
     /* in the last round: the ranks under no switch */
-    for (uint32_t s = 0; s <= graph->nodes_count; s++)
-        for (uint32_t i = 0; i < graph->nodes_count; i++) {
-            uint32_t wanted = s < graph->nodes_count ? s : GRAPH_NONE;
+    for (uint32_t s = 0; s <= picture->nodes_count; s++)
+        for (uint32_t i = 0; i < picture->nodes_count; i++) {
+            uint32_t wanted = s < picture->nodes_count ? s : PICTURE_NONE;
             if (layout->level[i] != 0 || upper_of(layout, i) != wanted)
                 continue;
             layout->places[i] =
-                (struct svg_place){x, y, layout->cell * 0.8, layout->row * 0.6};
+                (struct tool_svg_box){x, y, layout->cell * 0.8, layout->row * 0.6};
             x += layout->cell;
         }
     return x;
@@ -83,10 +84,10 @@ static double lowest_place(struct svg_layout *layout, double y)
 /* Return the mean x of the nodes below a switch; `other` if there are none. */
 static double middle_below(const struct svg_layout *layout, uint32_t node, double other)
 {
-    const struct graph *graph = layout->graph;
+    const struct picture *picture = layout->picture;
     double sum = 0, count = 0;
-    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
-        uint32_t to = graph->links[graph->out_next[i]].to;
+    for (uint32_t i = picture->at_first[node]; i < picture->at_first[node + 1]; i++) {
+        uint32_t to = picture_other(&picture->wires[picture->at[i]], node);
         if (layout->level[to] + 1 != layout->level[node])
             continue;
         sum += layout->places[to].x + layout->places[to].w / 2;
@@ -99,19 +100,19 @@ static double middle_below(const struct svg_layout *layout, uint32_t node, doubl
  * levels evenly over the width. Return the width. */
 static double level_place(struct svg_layout *layout, uint32_t l, double y, double width)
 {
-    const struct graph *graph = layout->graph;
+    const struct picture *picture = layout->picture;
     double w = layout->cell * 1.6 < 64 ? 64 : layout->cell * 1.6, free_x = 0;
     double gap = fmax(12, layout->cell * 0.7); /* room for a wire and its number */
     uint32_t count = 0, seen = 0;
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
+    for (uint32_t i = 0; i < picture->nodes_count; i++)
         count += layout->level[i] == l;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+    for (uint32_t i = 0; i < picture->nodes_count; i++) {
         if (layout->level[i] != l)
             continue;
         double at = width * (seen++ + 0.5) / count;
         at = (l == 1 ? middle_below(layout, i, at) : at) - w / 2;
         at = at < free_x ? free_x : at;
-        layout->places[i] = (struct svg_place){at, y, w, layout->row * 0.55};
+        layout->places[i] = (struct tool_svg_box){at, y, w, layout->row * 0.55};
         free_x = at + w + gap;
     }
     return free_x - gap > width ? free_x - gap : width;
@@ -120,7 +121,7 @@ static double level_place(struct svg_layout *layout, uint32_t l, double y, doubl
 static void layers_place(struct svg_layout *layout, uint32_t most)
 {
     double row = layout->row * 2.2;
-    double widest = layout->graph->ranks_count * layout->cell;
+    double widest = layout->picture->ranks_count * layout->cell;
     /* rows far enough apart that long wires are not nearly level */
     row = row < widest / 9 ? widest / 9 : row;
     layout->width = lowest_place(layout, most * row);
@@ -129,19 +130,20 @@ static void layers_place(struct svg_layout *layout, uint32_t most)
     layout->height = most * row + layout->row;
 }
 
-/* True if each node is reachable and each link joins a level with the next, or neighbours
+/* True if each node is reachable and each wire joins a level with the next, or neighbours
  * in a row of switches. Sets layout->seat. */
-static bool layers_hold(struct svg_layout *layout, uint32_t *seen)
+static bool layers_hold(struct svg_layout *layout)
 {
-    const struct graph *graph = layout->graph;
+    uint32_t seen[LEVELS_MAX + 1] = {0};
+    const struct picture *picture = layout->picture;
     const uint32_t *level = layout->level;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        if (level[i] == GRAPH_NONE)
+    for (uint32_t i = 0; i < picture->nodes_count; i++) {
+        if (level[i] == PICTURE_NONE)
             return false;
         layout->seat[i] = seen[level[i]]++;
     }
-    for (uint32_t i = 0; i < graph->links_count; i++) {
-        uint32_t from = graph->links[i].from, to = graph->links[i].to;
+    for (uint32_t i = 0; i < picture->wires_count; i++) {
+        uint32_t from = picture->wires[i].from, to = picture->wires[i].to;
         uint32_t apart = level[from] == level[to] ? layout->seat[from] - layout->seat[to]
                                                   : level[from] - level[to];
         if ((apart != 1 && apart != UINT32_MAX) || (level[from] == 0 && level[to] == 0))
@@ -153,10 +155,10 @@ static bool layers_hold(struct svg_layout *layout, uint32_t *seen)
 static struct svg_curve layers_wire(const struct svg_layout *layout, uint32_t low,
                                     uint32_t high, double side)
 {
-    struct svg_place a = layout->places[low], b = layout->places[high];
+    struct tool_svg_box a = layout->places[low], b = layout->places[high];
     bool row = layout->level[low] == layout->level[high];
     if (row && a.x > b.x) {
-        struct svg_place swap = a;
+        struct tool_svg_box swap = a;
         a = b;
         b = swap;
     }
@@ -175,40 +177,41 @@ static struct svg_curve layers_wire(const struct svg_layout *layout, uint32_t lo
 /* Record a neighbour of `node`; hub[node] is `node` itself for several neighbours. */
 static void neighbour_add(uint32_t *hub, uint32_t node, uint32_t other)
 {
-    hub[node] = hub[node] == GRAPH_NONE || hub[node] == other ? other : node;
+    hub[node] = hub[node] == PICTURE_NONE || hub[node] == other ? other : node;
 }
 
 /* Find the hub of each node with one neighbour, and number the others as seats. */
 static void seats_find(struct svg_layout *layout)
 {
-    const struct graph *graph = layout->graph;
+    const struct picture *picture = layout->picture;
     uint32_t *hub = layout->hub;
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        hub[i] = GRAPH_NONE;
-    for (uint32_t i = 0; i < graph->links_count; i++) {
-        neighbour_add(hub, graph->links[i].from, graph->links[i].to);
-        neighbour_add(hub, graph->links[i].to, graph->links[i].from);
+    for (uint32_t i = 0; i < picture->nodes_count; i++)
+        hub[i] = PICTURE_NONE;
+    for (uint32_t i = 0; i < picture->wires_count; i++) {
+        neighbour_add(hub, picture->wires[i].from, picture->wires[i].to);
+        neighbour_add(hub, picture->wires[i].to, picture->wires[i].from);
     }
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        if (hub[i] == i || (hub[i] != GRAPH_NONE && hub[hub[i]] == i && i < hub[i]))
-            hub[i] = GRAPH_NONE;
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        layout->seat[i] = hub[i] == GRAPH_NONE ? layout->seats++ : layout->hung[hub[i]]++;
+    for (uint32_t i = 0; i < picture->nodes_count; i++)
+        if (hub[i] == i || (hub[i] != PICTURE_NONE && hub[hub[i]] == i && i < hub[i]))
+            hub[i] = PICTURE_NONE;
+    for (uint32_t i = 0; i < picture->nodes_count; i++)
+        layout->seat[i] =
+            hub[i] == PICTURE_NONE ? layout->seats++ : layout->hung[hub[i]]++;
 }
 
-static struct svg_place box_of(const struct svg_layout *layout, uint32_t node, double x,
-                               double y)
+static struct tool_svg_box box_of(const struct svg_layout *layout, uint32_t node,
+                                  double x, double y)
 {
-    bool rank = layout->graph->nodes[node].kind == NODE_RANK;
+    bool rank = layout->picture->nodes[node].kind == NODE_RANK;
     double w = layout->cell * (rank ? 0.8 : 0.95), h = layout->cell * (rank ? 0.5 : 0.42);
-    return (struct svg_place){x - w / 2, y - h / 2, w, h};
+    return (struct tool_svg_box){x - w / 2, y - h / 2, w, h};
 }
 
 /* Move all places so that left and top are 0. */
 static void places_fit(struct svg_layout *layout)
 {
     double left = INFINITY, top = INFINITY, right = 0, bottom = 0;
-    uint32_t count = layout->graph->nodes_count;
+    uint32_t count = layout->picture->nodes_count;
     for (uint32_t i = 0; i < count; i++) {
         left = fmin(left, layout->places[i].x);
         top = fmin(top, layout->places[i].y);
@@ -230,10 +233,11 @@ static void places_fit(struct svg_layout *layout)
 static bool grid_holds(const struct svg_layout *layout, uint32_t columns)
 {
     bool any = false;
-    for (uint32_t i = 0; i < layout->graph->links_count; i++) {
-        const struct graph_link *link = &layout->graph->links[i];
-        uint32_t a = layout->seat[link->from], b = layout->seat[link->to];
-        if (layout->hub[link->from] != GRAPH_NONE || layout->hub[link->to] != GRAPH_NONE)
+    for (uint32_t i = 0; i < layout->picture->wires_count; i++) {
+        const struct picture_wire *wire = &layout->picture->wires[i];
+        uint32_t a = layout->seat[wire->from], b = layout->seat[wire->to];
+        if (layout->hub[wire->from] != PICTURE_NONE ||
+            layout->hub[wire->to] != PICTURE_NONE)
             continue;
         if (a / columns != b / columns && a % columns != b % columns)
             return false;
@@ -242,7 +246,7 @@ static bool grid_holds(const struct svg_layout *layout, uint32_t columns)
     return any;
 }
 
-/* Return the number of columns of the squarest grid that has all links in its rows and
+/* Return the number of columns of the squarest grid that has all wires in its rows and
  * columns; 0 if there is none. */
 static uint32_t columns_find(const struct svg_layout *layout)
 {
@@ -269,29 +273,29 @@ static double column_room(const struct svg_layout *layout)
 
 static void grid_place(struct svg_layout *layout)
 {
-    const struct graph *graph = layout->graph;
+    const struct picture *picture = layout->picture;
     double w = 0, h = 0, step = layout->cell * 0.9;
     uint32_t most = 0;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        struct svg_place box = box_of(layout, i, 0, 0);
+    for (uint32_t i = 0; i < picture->nodes_count; i++) {
+        struct tool_svg_box box = box_of(layout, i, 0, 0);
         most = layout->hung[i] > most ? layout->hung[i] : most;
-        w = layout->hub[i] == GRAPH_NONE ? fmax(w, box.w) : w;
+        w = layout->hub[i] == PICTURE_NONE ? fmax(w, box.w) : w;
         h = fmax(h, box.h);
     }
     double below = most ? h + layout->row * 0.5 : 0;
     double pitch_x = column_room(layout) + w + fmax(0, most * step + 14 - w / 2);
     double pitch_y = row_room(layout) + h + below + layout->row * 0.15;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        uint32_t seat = layout->seat[layout->hub[i] == GRAPH_NONE ? i : layout->hub[i]];
+    for (uint32_t i = 0; i < picture->nodes_count; i++) {
+        uint32_t seat = layout->seat[layout->hub[i] == PICTURE_NONE ? i : layout->hub[i]];
         double x = seat % layout->columns * pitch_x, y = seat / layout->columns * pitch_y;
-        if (layout->hub[i] != GRAPH_NONE) { /* right of the wire that leads down */
+        if (layout->hub[i] != PICTURE_NONE) { /* right of the wire that leads down */
             x += 12 + step * (layout->seat[i] + 0.5);
             y += below;
         }
         layout->places[i] = box_of(layout, i, x, y);
     }
     places_fit(layout);
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+    for (uint32_t i = 0; i < picture->nodes_count; i++) {
         layout->places[i].x += column_room(layout);
         layout->places[i].y += row_room(layout);
     }
@@ -308,8 +312,8 @@ static double arc_of(uint32_t apart, uint32_t count, uint32_t turn)
 
 /* Return the curve of a wire; `a` is left of b, or above it. */
 static struct svg_curve grid_wire(const struct svg_layout *layout, uint32_t seat_a,
-                                  uint32_t seat_b, struct svg_place a, struct svg_place b,
-                                  uint32_t turn)
+                                  uint32_t seat_b, struct tool_svg_box a,
+                                  struct tool_svg_box b, uint32_t turn)
 {
     uint32_t columns = layout->columns, rows = layout->seats / columns;
     bool in_row = seat_a / columns == seat_b / columns;
@@ -340,7 +344,7 @@ static struct svg_curve grid_wire(const struct svg_layout *layout, uint32_t seat
 static struct svg_curve hung_wire(const struct svg_layout *layout, uint32_t leaf,
                                   double side)
 {
-    struct svg_place a = layout->places[layout->hub[leaf]], b = layout->places[leaf];
+    struct tool_svg_box a = layout->places[layout->hub[leaf]], b = layout->places[leaf];
     bool grid = layout->shape == SVG_GRID;
     double ax = centre_x(a) + (grid ? a.w * 0.3 : 0), ay = grid ? a.y + a.h : centre_y(a);
     double bx = centre_x(b), by = grid ? b.y : centre_y(b);
@@ -364,7 +368,7 @@ static void leaves_place(struct svg_layout *layout, uint32_t hub, double angle,
 {
     uint32_t count = layout->hung[hub];
     double spread = fmin(sector, count * layout->cell * 1.15 / radius);
-    for (uint32_t i = 0; i < layout->graph->nodes_count; i++) {
+    for (uint32_t i = 0; i < layout->picture->nodes_count; i++) {
         if (layout->hub[i] != hub)
             continue;
         double at = angle + spread * ((layout->seat[i] + 0.5) / count - 0.5);
@@ -374,11 +378,11 @@ static void leaves_place(struct svg_layout *layout, uint32_t hub, double angle,
 
 static void circle_place(struct svg_layout *layout)
 {
-    const struct graph *graph = layout->graph;
+    const struct picture *picture = layout->picture;
     double around = 0, most = 0, least = INFINITY, angle = NAN, half = 0;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        struct svg_place box = box_of(layout, i, 0, 0);
-        double room = layout->hub[i] == GRAPH_NONE ? room_of(layout, i) : 0;
+    for (uint32_t i = 0; i < picture->nodes_count; i++) {
+        struct tool_svg_box box = box_of(layout, i, 0, 0);
+        double room = layout->hub[i] == PICTURE_NONE ? room_of(layout, i) : 0;
         around += room;
         most = fmax(most, room);
         least = room > 0 ? fmin(least, room) : least;
@@ -388,8 +392,8 @@ static void circle_place(struct svg_layout *layout)
     double outer = radius + fmax(layout->row * 1.6, most * 0.3);
     double inner = layout->seats > 1 ? radius : 0;
     layout->straight = radius * (1 - cos(TURN * least / around)) > half + 4;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        if (layout->hub[i] != GRAPH_NONE)
+    for (uint32_t i = 0; i < picture->nodes_count; i++) {
+        if (layout->hub[i] != PICTURE_NONE)
             continue;
         double sector = TURN * room_of(layout, i) / around;
         angle = isnan(angle) ? 0 : angle + sector / 2; /* the first node is at the top */
@@ -403,7 +407,8 @@ static void circle_place(struct svg_layout *layout)
 /* Return the curve: straight to the next node of the circle, else bent towards the
  * centre, past the nodes between. */
 static struct svg_curve circle_wire(const struct svg_layout *layout, uint32_t seats_apart,
-                                    struct svg_place a, struct svg_place b, uint32_t turn)
+                                    struct tool_svg_box a, struct tool_svg_box b,
+                                    uint32_t turn)
 {
     double ax = centre_x(a), ay = centre_y(a), bx = centre_x(b), by = centre_y(b);
     double x = (ax + bx) / 2, y = (ay + by) / 2, length = hypot(bx - ax, by - ay);
@@ -421,21 +426,13 @@ static struct svg_curve circle_wire(const struct svg_layout *layout, uint32_t se
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-tryst_status svg_network_place(struct svg_layout *layout)
+void svg_network_place(struct svg_layout *layout)
 {
-    size_t count = (size_t)layout->graph->nodes_count + LEVELS_MAX + 2;
-    uint32_t *seen = arrays_alloc(&layout->arrays, count, sizeof *seen);
-    layout->level = arrays_alloc(&layout->arrays, count, sizeof *layout->level);
-    layout->hub = arrays_alloc(&layout->arrays, count, sizeof *layout->hub);
-    layout->seat = arrays_alloc(&layout->arrays, count, sizeof *layout->seat);
-    layout->hung = arrays_alloc(&layout->arrays, count, sizeof *layout->hung);
-    if (layout->arrays.status)
-        return layout->arrays.status;
-    uint32_t most = levels_find(layout->graph, layout->level);
-    if (most && layers_hold(layout, seen)) {
+    uint32_t most = levels_find(layout->picture, layout->level);
+    if (most && layers_hold(layout)) {
         layout->shape = SVG_LAYERS;
         layers_place(layout, most);
-        return TRYST_OK;
+        return;
     }
     seats_find(layout);
     layout->columns = columns_find(layout);
@@ -444,23 +441,22 @@ tryst_status svg_network_place(struct svg_layout *layout)
         grid_place(layout);
     else
         circle_place(layout);
-    return TRYST_OK;
 }
 
 struct svg_curve svg_network_wire(const struct svg_layout *layout,
-                                  const struct graph_link *link, uint32_t turn)
+                                  const struct picture_wire *wire)
 {
-    uint32_t a = link->from, b = link->to;
+    uint32_t turn = wire->turn, a = wire->from, b = wire->to;
     bool layers = layout->shape == SVG_LAYERS;
     bool swap =
         layers ? layout->level[a] > layout->level[b] : layout->seat[a] > layout->seat[b];
-    if (!layers && layout->hub[a] != GRAPH_NONE)
+    if (!layers && layout->hub[a] != PICTURE_NONE)
         return hung_wire(layout, a, side_of(turn));
-    if (!layers && layout->hub[b] != GRAPH_NONE)
+    if (!layers && layout->hub[b] != PICTURE_NONE)
         return hung_wire(layout, b, side_of(turn));
     if (swap) {
-        a = link->to;
-        b = link->from;
+        a = wire->to;
+        b = wire->from;
     }
     if (layers)
         return layers_wire(layout, a, b, side_of(turn));
