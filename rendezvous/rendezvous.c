@@ -44,7 +44,8 @@
 enum { LINKS_PENDING_MAX = 64 };
 
 /* Functions of the protocol and of steps that peer/ calls. */
-static const struct peer_events peer_events = {.open = protocol_peer_open,
+static const struct peer_events peer_events = {.peer_bytes = sizeof(struct channel),
+                                               .open = protocol_peer_open,
                                                .connect = protocol_peer_connect,
                                                .frame = records_read,
                                                .tick = protocol_peer_tick,

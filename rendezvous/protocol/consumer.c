@@ -54,7 +54,7 @@ static void id_drop(tryst_op *op)
 static inline void records_clear(tryst_op *op)
 {
     if (want_is_packed_next(op))
-        op->peer->out.wants_sent--; /* the WANT will not leave */
+        peer_out(op->peer)->wants_sent--; /* the WANT will not leave */
     op->records = 0;
     urgent_remove(&op->pending_node);
 }
@@ -65,7 +65,7 @@ static void want_queue(tryst_op *op)
     assert(!op->id && !(op->records & ~QUEUED_WANT));
     op->records |= QUEUED_WANT;
     if (!urgent_queued(&op->pending_node))
-        urgent_push(&op->peer->out.wants_waiting, &op->pending_node, &op->urgency);
+        urgent_push(&peer_out(op->peer)->wants_waiting, &op->pending_node, &op->urgency);
     peer_flush_later(op->peer);
 }
 
@@ -192,15 +192,15 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 static void recv_expect(tryst_op *op)
 {
     struct peer *peer = op->peer;
-    if (peer->in.header_flags & FRAME_BLOCKED || op->alloc ||
+    if (peer_in(peer)->header_flags & FRAME_BLOCKED || op->alloc ||
         op->bytes > op->rdv->set.eager_max_bytes) {
         want_queue(op);
         return;
     }
     op->records |= QUEUED_WANT;
-    urgent_push(&peer->in.unannounced, &op->pending_node, &op->urgency);
-    if (!list_linked(&peer->in.unannounced_node))
-        list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
+    urgent_push(&peer_in(peer)->unannounced, &op->pending_node, &op->urgency);
+    if (!list_linked(&peer_in(peer)->unannounced_node))
+        list_push_back(&op->rdv->unannounced_peers, &peer_in(peer)->unannounced_node);
 }
 
 /* Let a receive with a number and writable memory take the DATA that has come, or wait
@@ -241,7 +241,7 @@ static void recv_announce(tryst_op *op)
     hash_table_add(&op->rdv->ids.table, &op->by_id, hash_keyed_id(op->id));
     if (op->run)
         recv_run_post(op, op->run);
-    op->peer->out.wants_sent++;
+    peer_out(op->peer)->wants_sent++;
     if (op->state != OP_VOID)
         op_state_set(op, OP_WANTED);
     urgent_remove(&op->pending_node);
@@ -251,8 +251,9 @@ static void recv_announce(tryst_op *op)
 void consumer_announce(struct peer *peer)
 {
     struct urgent_node *node;
-    while ((node = urgent_first(&peer->out.wants_waiting)) != NULL &&
-           peer->out.wants_sent - peer->out.wants_acked < peer->rdv->set.wants_max) {
+    while ((node = urgent_first(&peer_out(peer)->wants_waiting)) != NULL &&
+           peer_out(peer)->wants_sent - peer_out(peer)->wants_acked <
+               peer->rdv->set.wants_max) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
         /* Slices of its last id are being withdrawn; it is queued again after that. */
         if (op->run)
@@ -343,7 +344,8 @@ void consumer_placed(tryst_op *op, tryst_status status)
               status == TRYST_OK ? NULL : "cannot copy the tensor to the device");
     /* The operation carries DONE: the ring of answers has no place for DATA that cost no
      * credit. */
-    if (status != TRYST_OK || stream_in_has_passed(&op->peer->in.stream, op->number)) {
+    if (status != TRYST_OK ||
+        stream_in_has_passed(&peer_in(op->peer)->stream, op->number)) {
         data_done_later(op, status);
         return;
     }
@@ -472,8 +474,8 @@ static void consumer_reannounce(tryst_op *op)
 void consumer_tick(struct peer *peer)
 {
     struct urgent_node *node;
-    for (int i = 0; i < REANNOUNCED && (node = urgent_first(&peer->out.deferred_ops));
-         i++)
+    for (int i = 0;
+         i < REANNOUNCED && (node = urgent_first(&peer_out(peer)->deferred_ops)); i++)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
@@ -536,7 +538,7 @@ static void recv_deferred(tryst_op *op)
             recv_run_close(op);
     }
     op_state_set(op, OP_DEFERRED);
-    urgent_push(&op->peer->out.deferred_ops, &op->deferred_node, &op->urgency);
+    urgent_push(&peer_out(op->peer)->deferred_ops, &op->deferred_node, &op->urgency);
     if (op->fail != TRYST_OK && !op->run)
         recv_fail_late(op);
 }

@@ -48,7 +48,8 @@ static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
 
 void unexpected_free(struct unexpected *unexpected)
 {
-    unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
+    peer_in(unexpected->peer)->unexpected_bytes -=
+        EAGER_OVERHEAD_BYTES + unexpected->bytes;
     list_remove(&unexpected->queued.node);
     list_remove(&unexpected->peer_node);
     peer_text_drop(unexpected->peer, unexpected->text);
@@ -68,7 +69,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     const struct arrived *arrived = &incoming->arrived;
     uint32_t tensor_bytes = arrived->status == TRYST_OK ? arrived->bytes : 0;
     uint64_t charge = EAGER_OVERHEAD_BYTES + tensor_bytes;
-    if (peer->in.unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
+    if (peer_in(peer)->unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
         peer_fault(peer, PEER_FAULT_EAGER_BYTES, NULL);
         return;
     }
@@ -90,9 +91,9 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     if (arrived->status != TRYST_OK)
         unexpected->text = peer_text_keep(peer, arrived->peer_text);
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
-    peer->in.unexpected_bytes += charge;
+    peer_in(peer)->unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
-    list_push_back(&peer->in.unexpected, &unexpected->peer_node);
+    list_push_back(&peer_in(peer)->unexpected, &unexpected->peer_node);
 }
 
 /* Make the entry of the key in a step that has none. NULL: no memory. */
@@ -158,7 +159,7 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
     const struct name_terms terms = {declared->step_high, declared->seq_high,
                                      wire_name_shape(declared)};
     const char *string = (const char *)(declared + 1);
-    struct name *name = name_declare(&peer->in.names, data->name,
+    struct name *name = name_declare(&peer_in(peer)->names, data->name,
                                      hash_keyed(string, declared->key_bytes), &terms);
     struct scope *scope = scope_find(&peer->rdv->scopes, name_step(name, data->step));
     struct entry *entry =
@@ -203,8 +204,9 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
 static inline struct name *data_name(struct peer *peer, const struct record_data *data,
                                      const struct record_name *declared)
 {
-    return __builtin_expect(declared != NULL, 0) ? name_learn(peer, data, declared)
-                                                 : name_find(&peer->in.names, data->name);
+    return __builtin_expect(declared != NULL, 0)
+               ? name_learn(peer, data, declared)
+               : name_find(&peer_in(peer)->names, data->name);
 }
 
 /* Return the entry of a DATA in its step, or NULL. */
@@ -241,7 +243,7 @@ static bool data_is_too_large(const tryst_op *op, const struct arrived *arrived)
  * WINDOW is exceeded. False: the peer has sent more DATA than may be unacknowledged. */
 static bool data_number(struct peer *peer, uint64_t *number_p)
 {
-    struct stream_in *in = &peer->in.stream;
+    struct stream_in *in = &peer_in(peer)->stream;
     if (!stream_in_count_data(in, number_p))
         return false;
     if (__builtin_expect(stream_in_overdue(in), 0))
@@ -308,7 +310,7 @@ void eager_deliver(tryst_op *op, struct unexpected *unexpected)
 
 void eager_cancel(struct peer *peer, const struct record_answer *cancel)
 {
-    list_for_each_safe (&peer->in.unexpected, node, after) {
+    list_for_each_safe (&peer_in(peer)->unexpected, node, after) {
         struct unexpected *unexpected = container_of(node, struct unexpected, peer_node);
         if (unexpected->number != cancel->id || unexpected->given_back)
             continue;

@@ -6,6 +6,7 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_EAGER_H
 #define TRYST_RENDEZVOUS_PROTOCOL_EAGER_H
 
+#include "channel.h"
 #include "rendezvous/match/table.h"
 #include "rendezvous/protocol/wire/wire.h"
 
@@ -39,7 +40,7 @@ static inline size_t unexpected_class_bytes(unsigned class)
 {
     return sizeof(struct unexpected) + ((size_t)64 << class);
 }
-/** Free the DATA, and its part of peer->in.unexpected_bytes. */
+/** Free the DATA, and its part of channel->in.unexpected_bytes. */
 void unexpected_free(struct unexpected *unexpected);
 
 /** Handle a DATA: give it to its posted receive, or keep or refuse it. `name`: the

@@ -24,7 +24,7 @@ void records_queue(tryst_op *op, unsigned records)
 {
     op->records |= (uint8_t)records;
     if (!urgent_queued(&op->pending_node))
-        urgent_push(&op->peer->out.pending, &op->pending_node, &op->urgency);
+        urgent_push(&peer_out(op->peer)->pending, &op->pending_node, &op->urgency);
     peer_flush_later(op->peer);
 }
 
@@ -41,12 +41,13 @@ void peer_answer(struct peer *peer, const struct answer *answer)
     if (peer->life >= PEER_GIVING_UP)
         return;
     uint32_t capacity = peer_answers_max(peer);
-    if (peer->out.answers_count == capacity || !peer->out.answers) {
+    if (peer_out(peer)->answers_count == capacity || !peer_out(peer)->answers) {
         peer_fault(peer, PEER_FAULT_CREDIT, NULL);
         return;
     }
-    peer->out.answers[(peer->out.answers_head + peer->out.answers_count++) % capacity] =
-        *answer;
+    peer_out(peer)
+        ->answers[(peer_out(peer)->answers_head + peer_out(peer)->answers_count++) %
+                  capacity] = *answer;
     peer_flush_later(peer);
 }
 
@@ -54,32 +55,41 @@ void peer_answer(struct peer *peer, const struct answer *answer)
 
 void peer_idle_later(struct peer *peer)
 {
-    if (!list_linked(&peer->out.idle_node))
-        list_push_back(&peer->rdv->idle_peers, &peer->out.idle_node);
+    if (!list_linked(&peer_out(peer)->idle_node))
+        list_push_back(&peer->rdv->idle_peers, &peer_out(peer)->idle_node);
 }
 
 void peer_queue_waiting(struct peer *peer)
 {
-    list_remove(&peer->out.idle_node);
+    list_remove(&peer_out(peer)->idle_node);
     producer_request_new(peer);
-    peer->out.blocked = !urgent_empty(&peer->out.blocked_sends);
-    peer->in.header_due |= peer->in.unacked > 0;
-    if (peer->out.blocked || peer->in.header_due)
+    peer_out(peer)->blocked = !urgent_empty(&peer_out(peer)->blocked_sends);
+    peer_in(peer)->header_due |= peer_in(peer)->unacked > 0;
+    if (peer_out(peer)->blocked || peer_in(peer)->header_due)
         peer_flush_later(peer);
+}
+
+bool peer_acks_wait(struct peer *peer)
+{
+    uint64_t sent = peer_out(peer)->stream.next, before = peer_in(peer)->left_next;
+    if (!peer_in(peer)->unacked || peer_out(peer)->requests_new_count ||
+        !urgent_empty(&peer_out(peer)->blocked_sends))
+        return false;
+    peer_in(peer)->left_next = sent;
+    return sent != before;
 }
 
 void peer_data_done(struct peer *peer, uint64_t number)
 {
-    if (!stream_in_done(&peer->in.stream, number)) {
+    if (!stream_in_done(&peer_in(peer)->stream, number)) {
         peer_answer(
             peer, &(struct answer){.id = number, .type = RECORD_DONE, .origin_rank = -1});
         return;
     }
-    if (++peer->in.unacked < ACK_MAX) {
+    if (++peer_in(peer)->unacked < ACK_MAX) {
         peer_idle_later(peer);
     } else {
-        peer->in.header_due = true;
-        peer_flush_later(peer);
+        peer_header_queue(peer);
     }
 }
 
@@ -92,18 +102,18 @@ void peer_data_refuse(struct peer *peer, uint64_t number, uint64_t step,
                                        .origin_rank = origin_rank,
                                        .type = RECORD_DONE});
     /* Headers acknowledge the number only after this record has left. */
-    (void)stream_in_done(&peer->in.stream, number);
+    (void)stream_in_done(&peer_in(peer)->stream, number);
 }
 
 void peer_announce(struct peer *peer)
 {
     struct urgent_node *node;
-    list_remove(&peer->in.unannounced_node);
-    if (urgent_empty(&peer->in.unannounced))
+    list_remove(&peer_in(peer)->unannounced_node);
+    if (urgent_empty(&peer_in(peer)->unannounced))
         return;
-    while ((node = urgent_first(&peer->in.unannounced)) != NULL) {
+    while ((node = urgent_first(&peer_in(peer)->unannounced)) != NULL) {
         urgent_remove(node);
-        urgent_push(&peer->out.wants_waiting, node, node->urgency);
+        urgent_push(&peer_out(peer)->wants_waiting, node, node->urgency);
     }
     peer_flush_later(peer);
 }
@@ -113,16 +123,17 @@ void peer_announce(struct peer *peer)
 bool peer_credit_is_due(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
-    uint32_t frames = (uint32_t)peer->in.frames_read - peer->in.frames_acked;
-    uint32_t wants =
-        peer->in.wants_got - peer->in.wants_unanswered - peer->in.wants_acked;
+    uint32_t frames = (uint32_t)peer->frames.read - peer_in(peer)->frames_acked;
+    uint32_t wants = peer_in(peer)->wants_got - peer_in(peer)->wants_unanswered -
+                     peer_in(peer)->wants_acked;
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
 /* True if the header alone must leave. */
 static bool header_is_due(const struct peer *peer)
 {
-    return peer->in.header_due || (peer_is_blocked(peer) && !peer->out.blocked_sent) ||
+    return peer_in(peer)->header_due ||
+           (peer_is_blocked(peer) && !peer_out(peer)->blocked_sent) ||
            peer_credit_is_due(peer);
 }
 
@@ -130,22 +141,22 @@ static bool header_is_due(const struct peer *peer)
  * nothing to send. */
 static size_t frame_build(struct peer *peer, void *frame, bool records)
 {
-    uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
+    uint32_t unread = (uint32_t)peer->frames.sent - peer->frames.acked;
     bool credit = unread < peer->rdv->set.frame_credits;
     size_t bytes = 0;
     if (credit && records)
         bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
     if (bytes) {
-        peer->out.frames_sent++;
+        peer->frames.sent++;
     } else if (header_is_due(peer)) {
         /* The peer must read all counted frames before LEAVE takes effect. */
-        bool leaves = peer->rdv->leave.begun && peer->in.header_due;
-        bool counts = credit && (leaves || peer->in.counted);
-        unsigned probe = peer->in.probe ? FRAME_PROBE : 0;
-        peer->in.counted = peer->in.probe = false;
+        bool leaves = peer->rdv->leave.begun && peer_in(peer)->header_due;
+        bool counts = credit && (leaves || peer_in(peer)->counted);
+        unsigned probe = peer_in(peer)->probe ? FRAME_PROBE : 0;
+        peer_in(peer)->counted = peer_in(peer)->probe = false;
         frame_header_put(peer, frame, 0, probe | (counts ? 0 : FRAME_HEADER_ONLY));
         bytes = sizeof(struct frame_header);
-        peer->out.frames_sent += counts;
+        peer->frames.sent += counts;
     }
     return bytes;
 }
@@ -183,12 +194,12 @@ static bool peer_takes_frames(const struct peer *peer)
 int peer_flush(struct peer *peer)
 {
     int count = 0;
-    list_remove(&peer->out.flush_node);
-    if (peer->in.post_refused && peer_takes_frames(peer)) {
-        peer->in.post_refused = false;
+    list_remove(&peer->flush_node);
+    if (peer_in(peer)->post_refused && peer_takes_frames(peer)) {
+        peer_in(peer)->post_refused = false;
         consumer_slots_serve(peer);
     }
-    if (!urgent_empty(&peer->out.wants_waiting) && peer_takes_frames(peer))
+    if (!urgent_empty(&peer_out(peer)->wants_waiting) && peer_takes_frames(peer))
         consumer_announce(peer);
     bool records = peer_has_records(peer);
     bool more = records || header_is_due(peer);

@@ -6,8 +6,8 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_FRAMES_H
 #define TRYST_RENDEZVOUS_PROTOCOL_FRAMES_H
 
+#include "channel.h"
 #include "rendezvous/op/engine.h"
-#include "rendezvous/peer/peer.h"
 
 /** The most small tensors that are done and not acknowledged, however busy this rank
  *  is. */
@@ -21,19 +21,30 @@ void records_queue(tryst_op *op, unsigned records);
 void peer_idle_later(struct peer *peer);
 /** Queue the acknowledgements, BLOCKED and ASK that wait for an idle pass. */
 void peer_queue_waiting(struct peer *peer);
+/** Note that a thread leaves the engine. True if acknowledgements to the peer may wait for
+ *  a reply: a small tensor was sent to the peer since a thread last left, so that the next
+ *  one can carry them, and nothing else waits. */
+bool peer_acks_wait(struct peer *peer);
+/** Queue a header, which leaves even without records. */
+static inline void peer_header_queue(struct peer *peer)
+{
+    peer_in(peer)->header_due = true;
+    peer_flush_later(peer);
+}
 /** True if headers to the peer carry BLOCKED. */
 static inline bool peer_is_blocked(const struct peer *peer)
 {
-    return peer->out.blocked && !urgent_empty(&peer->out.blocked_sends);
+    return peer_out(peer)->blocked && !urgent_empty(&peer_out(peer)->blocked_sends);
 }
 /** Note that acknowledgements have left; unmark the peer if nothing else waits for an
  *  idle pass. */
 static inline void peer_acked(struct peer *peer)
 {
-    peer->in.unacked = 0;
-    peer->in.header_due = false;
-    if (!peer->out.requests_new_count && urgent_empty(&peer->out.blocked_sends))
-        list_remove(&peer->out.idle_node);
+    peer_in(peer)->unacked = 0;
+    peer_in(peer)->header_due = false;
+    if (!peer_out(peer)->requests_new_count &&
+        urgent_empty(&peer_out(peer)->blocked_sends))
+        list_remove(&peer_out(peer)->idle_node);
 }
 /** Acknowledge the DATA with this number, which is done. */
 void peer_data_done(struct peer *peer, uint64_t number);
@@ -49,13 +60,14 @@ int peer_flush(struct peer *peer);
 /** True if records are queued for the peer that belong to no pending operation. */
 static inline bool peer_has_answers(const struct peer *peer)
 {
-    return peer->out.answers_count | peer->in.closed_count | peer->out.requests_queued |
-           peer->out.requests_due | !list_empty(&peer->out.want_answers);
+    return peer_out(peer)->answers_count | peer_in(peer)->closed_count |
+           peer_out(peer)->requests_queued | peer_out(peer)->requests_due |
+           !list_empty(&peer_out(peer)->want_answers);
 }
 /** True if records are queued for the peer. */
 static inline bool peer_has_records(const struct peer *peer)
 {
-    return !urgent_empty(&peer->out.pending) || peer_has_answers(peer);
+    return !urgent_empty(&peer_out(peer)->pending) || peer_has_answers(peer);
 }
 /** True if a header must return credit: half of the peer's frame credits or of its WANT
  *  quota can be returned. */

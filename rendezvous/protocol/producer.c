@@ -64,7 +64,7 @@ static void send_post(tryst_op *op)
     }
     bool small = op->bytes <= op->rdv->set.eager_max_bytes || op->flags & TRYST_OP_DEAD;
     struct peer *peer = op->peer;
-    urgent_push(small ? &peer->out.blocked_sends : &peer->out.posted_sends,
+    urgent_push(small ? &peer_out(peer)->blocked_sends : &peer_out(peer)->posted_sends,
                 &op->deferred_node, &op->urgency);
     if (small)
         peer_idle_later(peer); /* the idle pass sends BLOCKED if the send still waits */
@@ -126,7 +126,7 @@ static void producer_match(struct want *want, tryst_op *op)
     want_unpark(want);
     list_remove(&op->waiting_node);
     if (urgent_remove(&op->deferred_node) && op->state == OP_VOID)
-        op->peer->out.failures_count--;
+        peer_out(op->peer)->failures_count--;
     if (want->flags & RECORD_VOID) {
         match_void(want, op);
         return;
@@ -159,9 +159,9 @@ static inline bool send_eager(tryst_op *op)
     bool dead = op->flags & TRYST_OP_DEAD;
     if (!dead && op->bytes > set->eager_max_bytes)
         return false;
-    if (op->peer->out.eager_used + eager_charge(op) > set->eager_credit_bytes)
+    if (peer_out(op->peer)->eager_used + eager_charge(op) > set->eager_credit_bytes)
         return false;
-    op->peer->out.eager_used += eager_charge(op);
+    peer_out(op->peer)->eager_used += eager_charge(op);
     op->eager = true;
     op->rdv->counters.data_eager++;
     send_inline(op, dead ? TRYST_E_DEAD : TRYST_OK);
@@ -174,9 +174,9 @@ static bool failure_send(tryst_op *op)
 {
     struct peer *peer = op->peer;
     uint64_t charge = eager_charge(op);
-    if (peer->out.eager_used + charge > op->rdv->set.eager_credit_bytes)
+    if (peer_out(peer)->eager_used + charge > op->rdv->set.eager_credit_bytes)
         return false;
-    peer->out.eager_used += charge;
+    peer_out(peer)->eager_used += charge;
     op->eager = true;
     send_inline(op, op->final);
     return true;
@@ -185,14 +185,14 @@ static bool failure_send(tryst_op *op)
 void producer_unblock_some(struct peer *peer)
 {
     struct urgent_node *node;
-    while ((node = urgent_first(&peer->out.blocked_sends)) != NULL) {
+    while ((node = urgent_first(&peer_out(peer)->blocked_sends)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, deferred_node);
         bool failed = op->state == OP_VOID;
         if (failed ? !failure_send(op) : !send_eager(op))
             return;
         urgent_remove(node);
         list_remove(&op->waiting_node);
-        peer->out.failures_count -= failed;
+        peer_out(peer)->failures_count -= failed;
     }
 }
 
@@ -218,7 +218,7 @@ __attribute__((always_inline)) static inline void send_release(tryst_op *op)
         producer_match(want, op);
     } else if (!send_eager(op)) {
         send_post(op);
-        if (op->peer->deferred) {
+        if (peer_out(op->peer)->deferred) {
             op->want_id = 0;
             records_queue(op, QUEUED_OFFER);
         }
@@ -294,9 +294,9 @@ void producer_fetched(tryst_op *op, tryst_status status)
 static void want_refuse(struct peer *peer, const struct record_want *rec, uint8_t type,
                         tryst_status status, int32_t origin_rank)
 {
-    peer->in.wants_unanswered++;
+    peer_in(peer)->wants_unanswered++;
     if (type == RECORD_DEFERRED) {
-        peer->deferred = true;
+        peer_out(peer)->deferred = true;
         peer->rdv->counters.wants_deferred++;
     }
     peer_answer(peer, &(struct answer){.id = rec->id,
@@ -317,7 +317,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->peer = peer;
     want->parked.entry = entry;
     want->id = rec->id;
-    hash_table_add(&peer->in.wants, &want->by_id, hash_keyed_id(rec->id));
+    hash_table_add(&peer_in(peer)->wants, &want->by_id, hash_keyed_id(rec->id));
     want->parked.seq = rec->seq;
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
@@ -335,7 +335,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->priority = rec->priority;
     if (want->flags & RECORD_SHAPE)
         want->shape = *wire_shape(&rec->header);
-    list_push_back(&peer->in.wants_list, &want->peer_node);
+    list_push_back(&peer_in(peer)->wants_list, &want->peer_node);
     return want;
 }
 
@@ -349,11 +349,11 @@ static void want_park(struct want *want)
 {
     struct peer *peer = want->peer;
     parked_add(&want->parked);
-    peer->in.parked_count++;
+    peer_in(peer)->parked_count++;
     peer->rdv->counters.wants_parked++;
     if (want->parked.entry->scope->state == SCOPE_EARLY) {
         want->early = true;
-        peer->in.early_wants++;
+        peer_in(peer)->early_wants++;
     }
     if (want->flags & RECORD_VOID)
         want_answer_void(want);
@@ -364,8 +364,8 @@ static bool want_has_room(const struct peer *peer, const struct scope *scope)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
     bool early = !scope || scope->state == SCOPE_EARLY;
-    return peer->in.parked_count < set->parked_max &&
-           (!early || peer->in.early_wants < set->early_max);
+    return peer_in(peer)->parked_count < set->parked_max &&
+           (!early || peer_in(peer)->early_wants < set->early_max);
 }
 
 /* True if the WANT requests slices that no rank with these settings requests: its bulk
@@ -449,7 +449,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     }
     struct record_key named = {hash_keyed(key, rec->key_bytes), key, rec->key_bytes,
                                rdv->group->roster.rank, peer->rank};
-    peer->in.wants_got++;
+    peer_in(peer)->wants_got++;
     peer_flush_later(peer); /* sends wants_taken once half of the quota is due */
     bool closed = status == TRYST_E_CLOSED || status == TRYST_E_LEFT;
     if (closed && scope && want_closing(peer, scope, rec, &named))
@@ -528,7 +528,7 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
 static void eager_return(tryst_op *op)
 {
     if (op->eager)
-        op->peer->out.eager_used -= eager_charge(op);
+        peer_out(op->peer)->eager_used -= eager_charge(op);
     op->eager = false;
 }
 
@@ -554,7 +554,7 @@ void producer_acked(struct stream_send *send)
 
 void producer_data_done(struct peer *peer, const struct record_answer *done)
 {
-    tryst_op *op = sent_op(stream_out_remove(&peer->out.stream, done->id));
+    tryst_op *op = sent_op(stream_out_remove(&peer_out(peer)->stream, done->id));
     tryst_status status = done->header.status;
     if (!op) {
         peer_fault(peer, PEER_FAULT_DATA_DONE, NULL);
@@ -565,7 +565,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         cause = cause_in_answer(peer, op, done);
         op_cause_explain(op, cause, wire_answer_text(done));
         /* The consumer may have had no memory for the key. */
-        name_withdraw(&peer->out.names, op->entry);
+        name_withdraw(&peer_out(peer)->names, op->entry);
     }
     send_done(op, cause);
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
@@ -581,13 +581,13 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
 
 void producer_data_kept(struct peer *peer, uint64_t number)
 {
-    if (!stream_out_keep(&peer->out.stream, number))
+    if (!stream_out_keep(&peer_out(peer)->stream, number))
         peer_fault(peer, PEER_FAULT_DATA_KEPT, NULL);
 }
 
 void producer_data_canceled(struct peer *peer, uint64_t number)
 {
-    tryst_op *op = sent_op(stream_out_find(&peer->out.stream, number));
+    tryst_op *op = sent_op(stream_out_find(&peer_out(peer)->stream, number));
     if (!op)
         return;
     /* The credit stays taken until DONE: at the consumer the number still waits for its
@@ -637,7 +637,7 @@ void producer_failure_drop(tryst_op *op)
     struct entry *entry = op->entry;
     list_remove(&op->waiting_node);
     if (urgent_remove(&op->deferred_node))
-        op->peer->out.failures_count--;
+        peer_out(op->peer)->failures_count--;
     if (op->queued.seq < entry->send_next)
         entry->send_next = op->queued.seq;
 }
@@ -649,10 +649,10 @@ static void flow_send_failure(tryst_op *op)
 {
     struct peer *peer = op->peer;
     if (!failure_is_sent(op) || failure_send(op) ||
-        peer->out.failures_count == FAILURES_MAX)
+        peer_out(peer)->failures_count == FAILURES_MAX)
         return;
-    peer->out.failures_count++;
-    urgent_push(&peer->out.blocked_sends, &op->deferred_node, &op->urgency);
+    peer_out(peer)->failures_count++;
+    urgent_push(&peer_out(peer)->blocked_sends, &op->deferred_node, &op->urgency);
     peer_idle_later(peer); /* an idle pass sends BLOCKED */
     producer_request_later(op);
 }
@@ -731,9 +731,9 @@ void producer_peer_gone(tryst_op *op)
 void producer_wants_drop(struct peer *peer)
 {
     struct list_node *node;
-    while ((node = list_first(&peer->in.wants_list)) != NULL)
+    while ((node = list_first(&peer_in(peer)->wants_list)) != NULL)
         want_free(container_of(node, struct want, peer_node));
-    while ((node = list_first(&peer->in.unexpected)) != NULL)
+    while ((node = list_first(&peer_in(peer)->unexpected)) != NULL)
         unexpected_free(container_of(node, struct unexpected, peer_node));
 }
 

@@ -5,6 +5,7 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_PRODUCER_H
 #define TRYST_RENDEZVOUS_PROTOCOL_PRODUCER_H
 
+#include "channel.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"
 
@@ -39,7 +40,7 @@ void producer_unblock_some(struct peer *peer);
  *  there is credit. */
 static inline void producer_unblock(struct peer *peer)
 {
-    if (!urgent_empty(&peer->out.blocked_sends))
+    if (!urgent_empty(&peer_out(peer)->blocked_sends))
         producer_unblock_some(peer);
 }
 /** Cancel a send, or fail it, with this cause. */

@@ -82,40 +82,43 @@ const struct op_events protocol_op_events = {.raise = op_raise,
 
 void protocol_peer_open(struct peer *peer)
 {
-    urgent_init(&peer->out.pending);
-    urgent_init(&peer->in.unannounced);
-    urgent_init(&peer->out.blocked_sends);
-    urgent_init(&peer->out.wants_waiting);
-    urgent_init(&peer->in.slots_waiting);
-    urgent_init(&peer->out.deferred_ops);
-    urgent_init(&peer->out.posted_sends);
-    list_init(&peer->out.waiting_sends);
-    list_init(&peer->out.want_answers);
-    list_init(&peer->in.wants_list);
-    list_init(&peer->in.unexpected);
-    hash_table_init(&peer->in.wants);
+    urgent_init(&peer_out(peer)->pending);
+    urgent_init(&peer_in(peer)->unannounced);
+    urgent_init(&peer_out(peer)->blocked_sends);
+    urgent_init(&peer_out(peer)->wants_waiting);
+    urgent_init(&peer_in(peer)->slots_waiting);
+    urgent_init(&peer_out(peer)->deferred_ops);
+    urgent_init(&peer_out(peer)->posted_sends);
+    list_init(&peer_out(peer)->waiting_sends);
+    list_init(&peer_out(peer)->want_answers);
+    list_init(&peer_in(peer)->wants_list);
+    list_init(&peer_in(peer)->unexpected);
+    hash_table_init(&peer_in(peer)->wants);
 }
 
 bool protocol_peer_connect(struct peer *peer)
 {
-    if (!peer->out.answers)
-        peer->out.answers =
-            mem_zalloc(peer_answers_max(peer) * sizeof *peer->out.answers);
-    if (!peer->in.names.places && names_in_open(&peer->in.names) != TRYST_OK)
+    if (!peer_out(peer)->answers)
+        peer_out(peer)->answers =
+            mem_zalloc(peer_answers_max(peer) * sizeof *peer_out(peer)->answers);
+    if (!peer_in(peer)->names.places && names_in_open(&peer_in(peer)->names) != TRYST_OK)
         return false;
-    if (!peer->out.stream.ring && stream_out_open(&peer->out.stream) != TRYST_OK)
+    if (!peer_out(peer)->stream.ring &&
+        stream_out_open(&peer_out(peer)->stream) != TRYST_OK)
         return false;
-    if (!peer->out.names.places && names_out_open(&peer->out.names) != TRYST_OK)
+    if (!peer_out(peer)->names.places &&
+        names_out_open(&peer_out(peer)->names) != TRYST_OK)
         return false;
-    return peer->out.answers;
+    return peer_out(peer)->answers;
 }
 
 /* True if the path still has to deliver records or bulk, in either direction. */
 static bool peer_waits_for_path(const struct peer *peer)
 {
-    return peer->out.stream.next != peer->out.stream.acked ||
-           peer->lane.in_flight_bytes || peer->in.slots_ready ||
-           !urgent_empty(&peer->out.pending) || !urgent_empty(&peer->out.wants_waiting);
+    return peer_out(peer)->stream.next != peer_out(peer)->stream.acked ||
+           peer->lane.in_flight_bytes || peer_in(peer)->slots_ready ||
+           !urgent_empty(&peer_out(peer)->pending) ||
+           !urgent_empty(&peer_out(peer)->wants_waiting);
 }
 
 /* Probe an idle path on which this rank waits, although the peer has reported (over the
@@ -126,17 +129,17 @@ static bool peer_waits_for_path(const struct peer *peer)
 static void path_probe(struct peer *peer)
 {
     if (peer->is_self || peer->endpoint.state != PEER_EP_READY ||
-        peer->out.frames_sent != peer->liveness.peer_read || !peer_waits_for_path(peer))
+        peer->frames.sent != peer->liveness.peer_read || !peer_waits_for_path(peer))
         return;
-    peer->in.header_due = peer->in.counted = peer->in.probe = true;
-    peer_flush_later(peer);
+    peer_in(peer)->counted = peer_in(peer)->probe = true;
+    peer_header_queue(peer);
 }
 
 void protocol_peer_tick(struct peer *peer)
 {
     path_probe(peer);
     /* A WANT may have waited for memory. */
-    if (!urgent_empty(&peer->out.wants_waiting))
+    if (!urgent_empty(&peer_out(peer)->wants_waiting))
         peer_flush_later(peer);
     consumer_tick(peer);
     producer_request_all(peer);
@@ -163,23 +166,24 @@ void protocol_peer_gone(struct peer *peer)
         gone_ops(peer, &scope->warned);
     }
     producer_wants_drop(peer);
-    peer->out.answers_count = 0;
+    peer_out(peer)->answers_count = 0;
     consumer_requests_drop(peer);
-    assert(urgent_empty(&peer->out.pending) && urgent_empty(&peer->out.wants_waiting));
+    assert(urgent_empty(&peer_out(peer)->pending) &&
+           urgent_empty(&peer_out(peer)->wants_waiting));
 }
 
 void protocol_peer_close(struct peer *peer)
 {
-    list_remove(&peer->out.idle_node);
-    list_remove(&peer->in.unannounced_node);
+    list_remove(&peer_out(peer)->idle_node);
+    list_remove(&peer_in(peer)->unannounced_node);
     producer_wants_drop(peer);
-    hash_table_close(&peer->in.wants);
-    mem_free(peer->out.answers);
-    stream_out_close(&peer->out.stream);
-    names_out_close(&peer->out.names);
-    names_in_close(&peer->in.names);
+    hash_table_close(&peer_in(peer)->wants);
+    mem_free(peer_out(peer)->answers);
+    stream_out_close(&peer_out(peer)->stream);
+    names_out_close(&peer_out(peer)->names);
+    names_in_close(&peer_in(peer)->names);
     consumer_requests_drop(peer);
-    peer->out.answers = NULL;
+    peer_out(peer)->answers = NULL;
 }
 
 /* ---- aborts ------------------------------------------------------------------------ */

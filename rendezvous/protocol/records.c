@@ -73,8 +73,9 @@ static bool pack_answers(struct packer *packer)
 {
     struct peer *peer = packer->peer;
     uint32_t capacity = peer_answers_max(peer);
-    while (peer->out.answers_count) {
-        const struct answer *answer = &peer->out.answers[peer->out.answers_head];
+    while (peer_out(peer)->answers_count) {
+        const struct answer *answer =
+            &peer_out(peer)->answers[peer_out(peer)->answers_head];
         struct record_answer fields = {.header.status = answer->status,
                                        .id = answer->id,
                                        .upto = answer->status == TRYST_OK,
@@ -88,9 +89,9 @@ static bool pack_answers(struct packer *packer)
                          &fields, why))
             return false;
         if (answer->for_want)
-            peer->in.wants_unanswered--;
-        peer->out.answers_head = (peer->out.answers_head + 1) % capacity;
-        peer->out.answers_count--;
+            peer_in(peer)->wants_unanswered--;
+        peer_out(peer)->answers_head = (peer_out(peer)->answers_head + 1) % capacity;
+        peer_out(peer)->answers_count--;
     }
     return true;
 }
@@ -99,8 +100,8 @@ static bool pack_answers(struct packer *packer)
 static bool pack_closed_steps(struct packer *packer)
 {
     struct peer *peer = packer->peer;
-    while (peer->in.closed_count) {
-        uint64_t step = peer->in.closed_steps[peer->in.closed_count - 1];
+    while (peer_in(peer)->closed_count) {
+        uint64_t step = peer_in(peer)->closed_steps[peer_in(peer)->closed_count - 1];
         struct rendezvous *rdv = peer->rdv;
         struct record_answer fields = {.id = step};
         char text[CAUSE_TEXT_BYTES];
@@ -109,7 +110,7 @@ static bool pack_closed_steps(struct packer *packer)
         const char *why = refusal_put(rdv, step, &fields, text);
         if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields, why))
             return false;
-        if (--peer->in.closed_count == 0)
+        if (--peer_in(peer)->closed_count == 0)
             consumer_requests_end(peer);
     }
     return true;
@@ -118,7 +119,7 @@ static bool pack_closed_steps(struct packer *packer)
 static bool pack_want_answers(struct packer *packer)
 {
     struct list_node *node;
-    while ((node = list_first(&packer->peer->out.want_answers)) != NULL) {
+    while ((node = list_first(&peer_out(packer->peer)->want_answers)) != NULL) {
         struct want *want = container_of(node, struct want, answer_node);
         struct record_answer fields = {.id = want->id, .upto = want->transfer.next};
         char text[CAUSE_TEXT_BYTES];
@@ -146,22 +147,23 @@ static void pack_requests(struct packer *packer)
 {
     struct peer *peer = packer->peer;
     uint32_t at = 0;
-    while (peer->out.requests_queued &&
-           pack_request(packer, peer->out.requests_new[peer->out.requests_queued - 1]))
-        peer->out.requests_queued--;
-    if (!peer->out.requests_due)
+    while (peer_out(peer)->requests_queued &&
+           pack_request(
+               packer, peer_out(peer)->requests_new[peer_out(peer)->requests_queued - 1]))
+        peer_out(peer)->requests_queued--;
+    if (!peer_out(peer)->requests_due)
         return;
     list_for_each_safe (&peer->rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->out.request_from || scope->state == SCOPE_EARLY ||
+        if (at++ < peer_out(peer)->request_from || scope->state == SCOPE_EARLY ||
             !scope_awaits(scope, peer))
             continue;
         if (!pack_request(packer, scope->id)) {
-            peer->out.request_from = at - 1;
+            peer_out(peer)->request_from = at - 1;
             return;
         }
     }
-    peer->out.requests_due = false;
+    peer_out(peer)->requests_due = false;
 }
 
 /* Pack one record of `op`, as each pack function below does. False: the record waits for
@@ -218,7 +220,7 @@ static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
 __attribute__((noinline)) static bool pack_unnamed(struct packer *packer, tryst_op *op,
                                                    const void *payload, size_t bytes)
 {
-    struct names_out *names = &packer->peer->out.names;
+    struct names_out *names = &peer_out(packer->peer)->names;
     const struct flow_shape *shape = op_shape_of(op);
     const struct name_terms terms = name_terms_of(op->step_id, op->queued.seq, shape);
     bool named = name_adopt(names, op->entry, &terms);
@@ -259,7 +261,7 @@ __attribute__((always_inline)) static inline bool pack_payload(struct packer *pa
 {
     struct peer *peer = packer->peer;
     struct record_data record = data_fields(op, bytes);
-    if (!stream_out_has_place(&peer->out.stream))
+    if (!stream_out_has_place(&peer_out(peer)->stream))
         return false;
     bool named = !op_shape_of(op) && name_is_declared(op->entry, op->queued.seq);
     bool packed = named ? wire_data(&packer->writer, &record, payload)
@@ -268,7 +270,7 @@ __attribute__((always_inline)) static inline bool pack_payload(struct packer *pa
         return false;
     if (__builtin_expect(op->device != NULL, 0))
         op_device_slot_drop(op);
-    stream_out_push(&peer->out.stream, &op->sent);
+    stream_out_push(&peer_out(peer)->stream, &op->sent);
     peer->bytes_sent += bytes;
     if (__builtin_expect(op->flow != NULL, 0))
         flow_slice_sent(op, 0);
@@ -358,7 +360,7 @@ static bool pack_done(struct packer *packer, tryst_op *op)
         return false;
     if (op->took_data)
         /* This DONE reports how the DATA has ended. */
-        (void)stream_in_done(&op->peer->in.stream, op->number);
+        (void)stream_in_done(&peer_in(op->peer)->stream, op->number);
     return true;
 }
 
@@ -387,7 +389,7 @@ static bool op_is_finished(const tryst_op *op)
 static void pack_pending(struct packer *packer)
 {
     struct urgent_node *node;
-    while ((node = urgent_first(&packer->peer->out.pending)) != NULL) {
+    while ((node = urgent_first(&peer_out(packer->peer)->pending)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
         while (op->records) { /* none left: the records were withdrawn */
             unsigned record = op->records & -op->records;
@@ -415,7 +417,7 @@ __attribute__((noinline)) static bool pack_rest(struct packer *packer)
     const struct peer *peer = packer->peer;
     if (!pack_answers(packer) || !pack_want_answers(packer) || !pack_closed_steps(packer))
         return false;
-    if (peer->out.requests_due || peer->out.requests_queued)
+    if (peer_out(peer)->requests_due || peer_out(peer)->requests_queued)
         pack_requests(packer);
     return true;
 }
@@ -438,31 +440,31 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
  * library while bulk was in flight. */
 __attribute__((noinline)) static unsigned pause_flag_pack(struct peer *peer)
 {
-    peer->out.pauses_sent = peer->rdv->bulk.pauses;
+    peer_out(peer)->pauses_sent = peer->rdv->bulk.pauses;
     return FRAME_PAUSED;
 }
 
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
 {
     struct frame_header *header = (void *)frame;
-    stream_in_ack(&peer->in.stream, !peer->out.answers_count);
+    stream_in_ack(&peer_in(peer)->stream, !peer_out(peer)->answers_count);
     peer_acked(peer);
-    peer->out.blocked_sent = peer_is_blocked(peer);
+    peer_out(peer)->blocked_sent = peer_is_blocked(peer);
     header->cookie = peer->rdv->cookie;
-    header->done_mask = peer->in.stream.acked_mask;
-    header->done_base = (uint32_t)peer->in.stream.acked_base;
-    header->frames_read = (uint32_t)peer->in.frames_read;
-    header->wants_taken = peer->in.wants_got - peer->in.wants_unanswered;
+    header->done_mask = peer_in(peer)->stream.acked_mask;
+    header->done_base = (uint32_t)peer_in(peer)->stream.acked_base;
+    header->frames_read = (uint32_t)peer->frames.read;
+    header->wants_taken = peer_in(peer)->wants_got - peer_in(peer)->wants_unanswered;
     header->records = (uint16_t)records;
-    if (__builtin_expect(peer->out.pauses_sent != peer->rdv->bulk.pauses, 0))
+    if (__builtin_expect(peer_out(peer)->pauses_sent != peer->rdv->bulk.pauses, 0))
         flags |= pause_flag_pack(peer);
-    if (names_in_many(&peer->in.names))
+    if (names_in_many(&peer_in(peer)->names))
         flags |= FRAME_NAMES;
-    header->flags = (uint8_t)(flags | peer->out.slice_flags |
-                              (peer->out.blocked_sent ? FRAME_BLOCKED : 0));
+    header->flags = (uint8_t)(flags | peer_out(peer)->slice_flags |
+                              (peer_out(peer)->blocked_sent ? FRAME_BLOCKED : 0));
     header->group = 0;
-    peer->in.frames_acked = header->frames_read;
-    peer->in.wants_acked = header->wants_taken;
+    peer_in(peer)->frames_acked = header->frames_read;
+    peer_in(peer)->wants_acked = header->wants_taken;
 }
 
 /* ---- reading ----------------------------------------------------------------------- */
@@ -553,21 +555,23 @@ static const char *record_read(struct peer *peer, const struct record_header *re
 /* Apply the credit in the header. False: it acknowledges more than was sent. */
 static bool header_read(struct peer *peer, const struct frame_header *header)
 {
-    uint32_t unacked = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
-    uint32_t acked = header->frames_read - peer->out.frames_acked;
-    uint32_t taken = header->wants_taken - peer->out.wants_acked;
+    uint32_t unacked = (uint32_t)peer->frames.sent - peer->frames.acked;
+    uint32_t acked = header->frames_read - peer->frames.acked;
+    uint32_t taken = header->wants_taken - peer_out(peer)->wants_acked;
     if (peer->is_self) /* acks_apply_own may have applied more */
         acked = (int32_t)acked > 0 ? acked : 0;
-    else if (!stream_out_check(&peer->out.stream, header->done_base, header->done_mask))
+    else if (!stream_out_check(&peer_out(peer)->stream, header->done_base,
+                               header->done_mask))
         return false;
-    if (acked > unacked || taken > peer->out.wants_sent - peer->out.wants_acked)
+    if (acked > unacked ||
+        taken > peer_out(peer)->wants_sent - peer_out(peer)->wants_acked)
         return false;
-    peer->out.frames_acked += acked;
-    peer->out.wants_acked += taken;
+    peer->frames.acked += acked;
+    peer_out(peer)->wants_acked += taken;
     if (__builtin_expect(header->flags & FRAME_PAUSED, 0))
         sched_pause(peer->rdv->sched, &peer->lane);
     if ((acked && peer_has_records(peer)) ||
-        (taken && !urgent_empty(&peer->out.wants_waiting)))
+        (taken && !urgent_empty(&peer_out(peer)->wants_waiting)))
         peer_flush_later(peer);
     return true;
 }
@@ -576,26 +580,28 @@ __attribute__((noinline)) static void header_flags_apply(struct peer *peer,
                                                          unsigned flags)
 {
     if (flags & FRAME_PROBE) {
-        peer->in.header_due = peer->in.counted = true;
-        peer_flush_later(peer);
+        peer_in(peer)->counted = true;
+        peer_header_queue(peer);
     }
     if (flags & FRAME_BLOCKED)
         peer_announce(peer);
-    if (flags & FRAME_NAMES && !names_out_many(&peer->out.names))
-        names_out_grow(&peer->out.names);
+    if (flags & FRAME_NAMES && !names_out_many(&peer_out(peer)->names))
+        names_out_grow(&peer_out(peer)->names);
 }
 
 /* Apply the acknowledgements of DATA and the flags in the header, after the records of
  * its frame. */
 static void acks_read(struct peer *peer, const struct frame_header *header)
 {
-    peer->in.header_flags = header->flags;
+    peer_in(peer)->header_flags = header->flags;
     if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED | FRAME_NAMES), 0))
         header_flags_apply(peer, header->flags);
-    if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
-        stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,
+    if (stream_out_is_news(&peer_out(peer)->stream, header->done_base,
+                           header->done_mask)) {
+        stream_out_acked(&peer_out(peer)->stream, header->done_base, header->done_mask,
                          producer_acked);
-        if (!urgent_empty(&peer->out.pending)) /* DATA may have waited for a place */
+        if (!urgent_empty(
+                &peer_out(peer)->pending)) /* DATA may have waited for a place */
             peer_flush_later(peer);
     }
     producer_unblock(peer); /* a record may have returned credit too */
@@ -605,15 +611,14 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
  * in flight must come first. */
 static void acks_apply_own(struct peer *peer)
 {
-    bool on_way =
-        peer->out.answers_count || peer->in.frames_read != peer->out.frames_sent;
-    if (!peer->in.unacked || on_way)
+    bool on_way = peer_out(peer)->answers_count || peer->frames.read != peer->frames.sent;
+    if (!peer_in(peer)->unacked || on_way)
         return;
-    peer->out.frames_acked = peer->in.frames_acked = (uint32_t)peer->in.frames_read;
+    peer->frames.acked = peer_in(peer)->frames_acked = (uint32_t)peer->frames.read;
     peer_acked(peer);
-    stream_in_ack(&peer->in.stream, true);
-    stream_out_acked(&peer->out.stream, (uint32_t)peer->in.stream.acked_base,
-                     peer->in.stream.acked_mask, producer_acked);
+    stream_in_ack(&peer_in(peer)->stream, true);
+    stream_out_acked(&peer_out(peer)->stream, (uint32_t)peer_in(peer)->stream.acked_base,
+                     peer_in(peer)->stream.acked_mask, producer_acked);
     producer_unblock(peer);
 }
 
@@ -644,7 +649,7 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     }
     rdv->counters.frames_received++;
     rdv->counters.records_received += header->records;
-    peer->in.frames_read += !header_only;
+    peer->frames.read += !header_only;
     if (peer_credit_is_due(peer))
         peer_flush_later(peer);
     const uint8_t *at = (const uint8_t *)frame + sizeof *header;

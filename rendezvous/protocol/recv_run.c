@@ -32,11 +32,11 @@ static bool slice_is_announced(const struct recv_run *run, uint32_t index)
  * such slices, it counts among its rail's senders. */
 static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32_t count)
 {
-    uint32_t before = peer->in.slots_ready;
+    uint32_t before = peer_in(peer)->slots_ready;
     uint32_t *senders = &peer->rdv->rails[peer->lane.rail].senders;
-    peer->in.slots_ready += (uint32_t)count;
-    peer->in.ready_bytes += (uint64_t)((int64_t)count * run->slice_bytes);
-    *senders += (uint32_t)(peer->in.slots_ready > 0) - (uint32_t)(before > 0);
+    peer_in(peer)->slots_ready += (uint32_t)count;
+    peer_in(peer)->ready_bytes += (uint64_t)((int64_t)count * run->slice_bytes);
+    *senders += (uint32_t)(peer_in(peer)->slots_ready > 0) - (uint32_t)(before > 0);
 }
 
 /* Return the number of posted slices below `slices_announced` that count in
@@ -60,7 +60,7 @@ void recv_run_announce(struct peer *peer, struct recv_run *run, uint32_t slices_
     if (slices_announced <= run->slices_announced)
         return;
     uint32_t moved = run->ahead ? ahead_below(run, slices_announced) : 0;
-    peer->in.slots_ahead -= moved;
+    peer_in(peer)->slots_ahead -= moved;
     slots_ready_add(peer, run, (int32_t)moved);
     run->ahead -= moved;
     run->slices_announced = slices_announced;
@@ -82,23 +82,24 @@ static bool share_has_room(const struct peer *peer, const struct recv_run *run)
     const struct rendezvous *rdv = peer->rdv;
     uint32_t rail = peer->lane.rail;
     return post_share_has_room(sched_rail_window(rdv->sched, rail),
-                               rdv->rails[rail].senders, peer->in.slots_ready,
-                               peer->in.ready_bytes, run->slice_bytes);
+                               rdv->rails[rail].senders, peer_in(peer)->slots_ready,
+                               peer_in(peer)->ready_bytes, run->slice_bytes);
 }
 
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
 {
     uint32_t most = peer->endpoint.ep->rail->posted_max;
     bool is_announced = slice_is_announced(run, run->next);
-    return peer->in.slots_ahead + peer->in.slots_ready < most &&
-           (is_announced ? share_has_room(peer, run) : peer->in.slots_ahead < most / 2) &&
+    return peer_in(peer)->slots_ahead + peer_in(peer)->slots_ready < most &&
+           (is_announced ? share_has_room(peer, run)
+                         : peer_in(peer)->slots_ahead < most / 2) &&
            peer->endpoint.state == PEER_EP_READY;
 }
 
 /* Try again in the next pass, which serves the queue of runs (peer_flush). */
 static void post_later(struct peer *peer)
 {
-    peer->in.post_refused = true;
+    peer_in(peer)->post_refused = true;
     peer_flush_later(peer);
 }
 
@@ -140,7 +141,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     if (slice_is_announced(run, index)) {
         slots_ready_add(op->peer, run, 1);
     } else {
-        op->peer->in.slots_ahead++;
+        peer_in(op->peer)->slots_ahead++;
         run->ahead++;
     }
     return TRYST_OK;
@@ -186,7 +187,7 @@ bool recv_run_post(tryst_op *op, struct recv_run *run)
  * it. */
 static uint64_t slice_bytes_requested(const struct peer *peer)
 {
-    unsigned code = peer->in.header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
+    unsigned code = peer_in(peer)->header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
     uint64_t bytes = (uint64_t)FRAME_SLICE_UNIT << code;
     if (!code)
         return SCHED_SLICE_FIRST;
@@ -275,7 +276,7 @@ void consumer_slots_serve(struct peer *peer)
     if (peer->endpoint.state != PEER_EP_READY)
         return;
     list_init(&without_slot);
-    while ((node = urgent_first(&peer->in.slots_waiting)) != NULL) {
+    while ((node = urgent_first(&peer_in(peer)->slots_waiting)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, slot_node);
         uint32_t before = op->run->next;
         bool full = recv_run_post(op, op->run);
@@ -292,14 +293,14 @@ void consumer_slots_serve(struct peer *peer)
     }
     while ((passed = list_pop_front(&without_slot)) != NULL) {
         node = urgent_node_of(passed);
-        urgent_push(&peer->in.slots_waiting, node, node->urgency);
+        urgent_push(&peer_in(peer)->slots_waiting, node, node->urgency);
     }
 }
 
 /* True if a receive that is not less urgent waits for slots. */
 static bool others_go_first(const tryst_op *op)
 {
-    const struct urgent_node *first = urgent_first(&op->peer->in.slots_waiting);
+    const struct urgent_node *first = urgent_first(&peer_in(op->peer)->slots_waiting);
     return first && !urgency_before(&op->urgency, first->urgency);
 }
 
@@ -312,7 +313,7 @@ void recv_run_repost(tryst_op *op, struct recv_run *run)
 void recv_run_wait(tryst_op *op)
 {
     if (!urgent_queued(&op->slot_node))
-        urgent_push(&op->peer->in.slots_waiting, &op->slot_node, &op->urgency);
+        urgent_push(&peer_in(op->peer)->slots_waiting, &op->slot_node, &op->urgency);
 }
 
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
@@ -321,7 +322,7 @@ void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
     bool is_announced = slice_is_announced(run, slice->index);
     slice->posted = false;
     slots_ready_add(peer, run, -(int32_t)is_announced);
-    peer->in.slots_ahead -= !is_announced;
+    peer_in(peer)->slots_ahead -= !is_announced;
     run->ahead -= !is_announced;
     run->outstanding--;
     peer->rdv->bulk.moving--;

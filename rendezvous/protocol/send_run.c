@@ -264,11 +264,10 @@ static void slice_size_send(struct peer *peer)
     uint64_t bytes = peer->lane.path.slice_bytes;
     unsigned code = bytes ? (unsigned)__builtin_ctzll(bytes / FRAME_SLICE_UNIT) : 0;
     uint8_t flags = (uint8_t)(code << FRAME_SLICE_SHIFT);
-    if (flags == peer->out.slice_flags)
+    if (flags == peer_out(peer)->slice_flags)
         return;
-    peer->out.slice_flags = flags;
-    peer->in.header_due = true;
-    peer_flush_later(peer);
+    peer_out(peer)->slice_flags = flags;
+    peer_header_queue(peer);
 }
 
 /* Set the cause with which the send fails when its DONE reports a failure. */

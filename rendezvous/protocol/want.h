@@ -6,6 +6,7 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_WANT_H
 #define TRYST_RENDEZVOUS_PROTOCOL_WANT_H
 
+#include "channel.h"
 #include "commsched/sched/transfer.h"
 #include "rendezvous/match/table.h"
 #include "rendezvous/protocol/outcome/cause.h"
@@ -15,16 +16,16 @@ struct peer;
 
 struct want {
     struct parked parked;       /**< its entry and number */
-    struct list_node peer_node; /**< in peer->in.wants_list */
+    struct list_node peer_node; /**< in channel->in.wants_list */
     struct peer *peer;
     uint64_t id;            /**< the consumer's id */
     uint64_t step;          /**< id of its step */
-    struct hash_node by_id; /**< in peer->in.wants, until `answered` */
+    struct hash_node by_id; /**< in channel->in.wants, until `answered` */
     uint8_t dtype;
     /** RECORD_VOID, _ALLOC, _PRIORITY, _RAISED, _BACKGROUND, _SHAPE, _DEVICE. */
     uint8_t flags;
-    bool answered; /**< the id has ended and has left peer->in.wants */
-    bool early;    /**< counted in peer->in.early_wants */
+    bool answered; /**< the id has ended and has left channel->in.wants */
+    bool early;    /**< counted in channel->in.early_wants */
     /** The send has failed, and the answer waits for slices from device memory that are
      *  in flight. */
     bool unanswered;
@@ -33,7 +34,7 @@ struct want {
     struct cause cause;      /**< the cause in the answer, or of RECORD_VOID */
     char *text;              /**< the text of `cause` (peer_text_keep); NULL: none */
     struct flow_shape shape; /**< valid with RECORD_SHAPE */
-    struct list_node answer_node; /**< in peer->out.want_answers */
+    struct list_node answer_node; /**< in channel->out.want_answers */
     tryst_op *send;               /**< the send, once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
     /** Of a flow: `sent` was called for slices [0, reported); UINT32_MAX: a slice was not
@@ -64,7 +65,7 @@ struct want *want_by_id(const struct peer *peer, uint64_t id);
 void want_id_end(struct want *want);
 /** Take the WANT out of its entry. */
 void want_unpark(struct want *want);
-/** Stop counting the WANT in peer->in.early_wants: its step was opened here, or the WANT
+/** Stop counting the WANT in channel->in.early_wants: its step was opened here, or the WANT
  *  leaves the table. */
 void want_settle(struct want *want);
 /** Take the WANT out of all lists and free it. */
