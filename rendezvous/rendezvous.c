@@ -45,8 +45,8 @@ enum { LINKS_PENDING_MAX = 64 };
 
 /* Functions of the protocol and of steps that peer/ calls. */
 static const struct peer_events peer_events = {.peer_bytes = sizeof(struct channel),
-                                               .open = protocol_peer_open,
-                                               .connect = protocol_peer_connect,
+                                               .open = channel_open,
+                                               .connect = channel_connect,
                                                .frame = records_read,
                                                .tick = protocol_peer_tick,
                                                .gone = protocol_peer_gone,
@@ -138,7 +138,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     hash_table_init(&rdv->ids.table);
     settings_read(rdv);
     gates_open(&rdv->gates);
-    stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
+    stage_init(&rdv->stage, &protocol_stage_events, rdv, rdv->host, rdv->memory,
                config_bytes(rdv->config, CONFIG_STAGE_BYTES));
     if (status != TRYST_OK || pools_open(rdv) != TRYST_OK) {
         rendezvous_close(rdv);

@@ -197,7 +197,8 @@ struct tryst_op {
     struct list_node scope_node; /**< in scope->ops or scope->warned */
     /** Holds the sequence number; in entry->sends or entry->recvs. */
     struct queue_node queued;
-    /** In channel->out.pending (protocol/channel.h), out.wants_waiting or in.unannounced. */
+    /** In channel->out.pending, out.wants_waiting or in.unannounced
+     *  (protocol/channel.h). */
     struct urgent_node pending_node;
     union {
         struct urgent_node slot_node;  /**< receive: in channel->in.slots_waiting */

@@ -20,12 +20,6 @@
 
 #include "closed.h"
 #include "core/memory/alloc.h"
-#include "flow_op.h"
-#include "frames.h"
-#include "producer.h"
-#include "rendezvous/op/engine.h"
-#include "rendezvous/peer/abort.h"
-#include "rendezvous/protocol/outcome/cause.h"
 
 /* The first capacity of the array of answers. */
 enum { CLOSED_STEPS_FIRST = 16 };
@@ -58,14 +52,15 @@ bool scope_awaits(const struct scope *scope, const struct peer *peer)
 void producer_request_later(tryst_op *op)
 {
     struct peer *peer = op->peer;
-    uint32_t count = peer_out(peer)->requests_new_count;
+    struct peer_out *out = peer_out(peer);
+    uint32_t count = out->requests_new_count;
     uint64_t step = op->scope->id;
     producer_await(op);
-    if (count && peer_out(peer)->requests_new[(count - 1) % REQUESTS_NEW_MAX] == step)
+    if (count && out->requests_new[(count - 1) % REQUESTS_NEW_MAX] == step)
         return;
     /* If there are too many steps, the oldest wait for a tick. */
-    peer_out(peer)->requests_new[count % REQUESTS_NEW_MAX] = step;
-    peer_out(peer)->requests_new_count++;
+    out->requests_new[count % REQUESTS_NEW_MAX] = step;
+    out->requests_new_count++;
     peer_idle_later(peer);
 }
 
@@ -88,48 +83,6 @@ void producer_request_all(struct peer *peer)
         peer_out(peer)->request_from = 0;
     peer_out(peer)->requests_due = true;
     peer_flush_later(peer);
-}
-
-/* Fail a send that waits for a WANT, or for credit. */
-static void send_fail(tryst_op *op, struct cause cause, const char *text)
-{
-    if (op->state != OP_VOID) {
-        producer_fail(op, cause, text);
-        return;
-    }
-    producer_failure_drop(op);
-    op_end(op);
-}
-
-/* Fail the sends of the step to the peer that wait for a WANT, or for credit. */
-static void sends_fail(struct peer *peer, const struct scope *scope, struct cause cause,
-                       const char *text)
-{
-    list_for_each_safe (&peer_out(peer)->waiting_sends, node, after) {
-        tryst_op *op = container_of(node, tryst_op, waiting_node);
-        peer->rdv->counters.closed_walked++;
-        assert(urgent_queued(&op->deferred_node) || flow_is_held(op));
-        if (op->scope == scope)
-            send_fail(op, cause, text);
-    }
-}
-
-void producer_step_closed(struct peer *peer, const struct record_answer *closed)
-{
-    char text[CAUSE_TEXT_BYTES];
-    struct cause cause = {TRYST_E_CLOSED, peer->rank, TRYST_E_CLOSED};
-    struct scope *scope = scope_find(&peer->rdv->scopes, closed->id);
-    if (!scope || !scope_awaits(scope, peer))
-        return;
-    if (closed->header.status == TRYST_E_ABORTED)
-        cause = cause_in_answer(peer, NULL, closed);
-    else if (closed->header.status == TRYST_E_LEFT)
-        cause.status = cause.origin_status = TRYST_E_LEFT;
-    const char *sentence = cause_sentence(cause, wire_answer_text(closed), text);
-    if (cause.status == TRYST_E_ABORTED)
-        abort_report(peer->rdv, scope, cause, sentence ? sentence : "", peer->rank);
-    rank_set_remove(&scope->awaited, peer->rank);
-    sends_fail(peer, scope, cause, sentence);
 }
 
 /* ---- the consumer ------------------------------------------------------------------ */
@@ -157,18 +110,18 @@ static bool scope_is_closed_to(const struct scope *scope, const struct peer *pee
 /* Make room for one more answer. False: the limit is reached, or no memory. */
 static bool closed_steps_grow(struct peer *peer)
 {
-    if (peer_in(peer)->closed_count < peer_in(peer)->closed_capacity)
+    struct peer_in *in = peer_in(peer);
+    if (in->closed_count < in->closed_capacity)
         return true;
-    uint32_t capacity = peer_in(peer)->closed_capacity
-                            ? 2 * peer_in(peer)->closed_capacity
-                            : CLOSED_STEPS_FIRST;
-    uint64_t *over = capacity <= REQUESTS_MAX ? mem_resize(peer_in(peer)->closed_steps,
-                                                           capacity * sizeof *over)
-                                              : NULL;
+    uint32_t capacity =
+        in->closed_capacity ? 2 * in->closed_capacity : CLOSED_STEPS_FIRST;
+    uint64_t *over = capacity <= REQUESTS_MAX
+                         ? mem_resize(in->closed_steps, capacity * sizeof *over)
+                         : NULL;
     if (!over)
         return false;
-    peer_in(peer)->closed_steps = over;
-    peer_in(peer)->closed_capacity = capacity;
+    in->closed_steps = over;
+    in->closed_capacity = capacity;
     return true;
 }
 

@@ -15,14 +15,10 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "core/memory/pool.h"
 #include "core/text/hash.h"
-#include "frames.h"
 #include "op_device.h"
-#include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
-#include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/outcome/cause.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
@@ -35,26 +31,6 @@ struct incoming {
     struct entry *entry; /**< the entry of the key in its step, or NULL */
     bool held;           /**< its receive waits for a device */
 };
-
-/* Return the pool for a payload: the smallest class that holds it (at most twice its
- * bytes, or 64 bytes), so the memory that a peer can use here stays near its eager
- * credit. */
-static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
-{
-    static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
-    unsigned units = (bytes + 63) / 64;
-    return rdv->unexpected[units > 1 ? 32 - __builtin_clz(units - 1) : 0];
-}
-
-void unexpected_free(struct unexpected *unexpected)
-{
-    peer_in(unexpected->peer)->unexpected_bytes -=
-        EAGER_OVERHEAD_BYTES + unexpected->bytes;
-    list_remove(&unexpected->queued.node);
-    list_remove(&unexpected->peer_node);
-    peer_text_drop(unexpected->peer, unexpected->text);
-    pool_put(unexpected_pool(unexpected->peer->rdv, unexpected->bytes), unexpected);
-}
 
 /* Refuse the DATA; RECORD_DONE reports the status and its origin. */
 static void data_refuse(struct peer *peer, const struct incoming *incoming,
@@ -255,9 +231,10 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
 
 /* Handle a DATA. A posted receive always takes its DATA, also when its step is being
  * closed or aborted: the producer does not answer a WANT while its DATA is in flight. */
-void eager_data(struct peer *peer, const struct record_data *data,
-                const struct record_name *declared, const void *payload)
+void eager_data(struct peer *peer, const struct record_data *data)
 {
+    const struct record_name *declared = wire_data_name(data);
+    const void *payload = wire_data_payload(data);
     struct name *name = data_name(peer, data, declared);
     /* Set field by field: zeroing it first takes a tenth of the time of this path. */
     struct incoming incoming;
@@ -293,19 +270,6 @@ void eager_data(struct peer *peer, const struct record_data *data,
     } else {
         consumer_deliver(op, arrived);
     }
-}
-
-void eager_deliver(tryst_op *op, struct unexpected *unexpected)
-{
-    struct arrived arrived = {.number = unexpected->number,
-                              .status = unexpected->status,
-                              .bytes = unexpected->bytes,
-                              .dtype = unexpected->dtype,
-                              .peer_text = peer_text_of(unexpected->text),
-                              .shape = unexpected->shaped ? &unexpected->shape : NULL,
-                              .payload = unexpected->payload};
-    consumer_deliver(op, &arrived);
-    unexpected_free(unexpected);
 }
 
 void eager_cancel(struct peer *peer, const struct record_answer *cancel)

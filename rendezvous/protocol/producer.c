@@ -18,9 +18,6 @@
 #include "commsched/sched/sched.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
-#include "eager.h"
-#include "flow_op.h"
-#include "frames.h"
 #include "op_device.h"
 #include "producer.h"
 #include "rendezvous/op/deadline.h"
@@ -32,14 +29,20 @@
 #include "send_run.h"
 #include "want.h"
 
-void producer_want_answered(struct want *want)
-{
-    list_remove(&want->answer_node);
-    want_id_end(want);
-    want_maybe_free(want);
-}
-
 /* ---- sends leave ------------------------------------------------------------------- */
+
+/* Queue the DATA of a small device send: its bytes are in the slot, or the copy failed. */
+static void send_fetched(tryst_op *op, tryst_status status)
+{
+    if (status != TRYST_OK && op->fail == TRYST_OK)
+        op_cause_set(op, cause_own(op->rdv, status),
+                     "cannot copy the tensor from the device");
+    if (op->fail != TRYST_OK) {
+        op_device_slot_drop(op);
+        op_report_fail(op);
+    }
+    records_queue(op, QUEUED_DATA);
+}
 
 /* Queue DATA; a `status` other than TRYST_OK replaces the bytes. */
 static inline void send_inline(tryst_op *op, tryst_status status)
@@ -50,7 +53,7 @@ static inline void send_inline(tryst_op *op, tryst_status status)
     op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_INLINE);
     if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
-        op_device_fetch(op); /* DATA leaves when its bytes are in host memory */
+        op_device_fetch(op, send_fetched); /* DATA leaves from host memory */
     else
         records_queue(op, QUEUED_DATA);
 }
@@ -153,16 +156,22 @@ static uint64_t eager_charge(const tryst_op *op)
     return EAGER_OVERHEAD_BYTES + (empty ? 0 : op->bytes);
 }
 
+/* Take the eager credit of the send. False: not enough is left. */
+static inline bool eager_take(tryst_op *op)
+{
+    uint64_t used = peer_out(op->peer)->eager_used + eager_charge(op);
+    if (used > op->rdv->set.eager_credit_bytes)
+        return false;
+    peer_out(op->peer)->eager_used = used;
+    op->eager = true;
+    return true;
+}
+
 static inline bool send_eager(tryst_op *op)
 {
-    const struct rendezvous_settings *set = &op->rdv->set;
     bool dead = op->flags & TRYST_OP_DEAD;
-    if (!dead && op->bytes > set->eager_max_bytes)
+    if ((!dead && op->bytes > op->rdv->set.eager_max_bytes) || !eager_take(op))
         return false;
-    if (peer_out(op->peer)->eager_used + eager_charge(op) > set->eager_credit_bytes)
-        return false;
-    peer_out(op->peer)->eager_used += eager_charge(op);
-    op->eager = true;
     op->rdv->counters.data_eager++;
     send_inline(op, dead ? TRYST_E_DEAD : TRYST_OK);
     return true;
@@ -172,12 +181,8 @@ static inline bool send_eager(tryst_op *op)
  * eager credit is left. */
 static bool failure_send(tryst_op *op)
 {
-    struct peer *peer = op->peer;
-    uint64_t charge = eager_charge(op);
-    if (peer_out(peer)->eager_used + charge > op->rdv->set.eager_credit_bytes)
+    if (!eager_take(op))
         return false;
-    peer_out(peer)->eager_used += charge;
-    op->eager = true;
     send_inline(op, op->final);
     return true;
 }
@@ -225,10 +230,30 @@ __attribute__((always_inline)) static inline void send_release(tryst_op *op)
     }
 }
 
+/* Match a held send, which has failed, with the WANT that was parked beside it. */
+static void send_void_match(tryst_op *op)
+{
+    struct want *want = want_find(op->entry, op->queued.seq);
+    if (want)
+        producer_match(want, op);
+}
+
+/* Continue a held send: its device is ready for it, or has failed with `status`. */
+static void send_released(tryst_op *op, tryst_status status)
+{
+    if (status == TRYST_OK) {
+        producer_release(op);
+        return;
+    }
+    op_report(op, status, op->rdv->group->roster.rank, status, op_device_why(op));
+    op_state_set(op, OP_VOID);
+    send_void_match(op);
+}
+
 void producer_submit(tryst_op *op)
 {
     send_number(op);
-    if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op))
+    if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op, send_released))
         send_queue_held(op);
     else
         send_release(op);
@@ -258,43 +283,12 @@ void producer_submit_held(tryst_op *op)
         producer_match(want, op);
 }
 
-/* Match a held send, which has failed, with the WANT that was parked beside it. */
-static void send_void_match(tryst_op *op)
-{
-    struct want *want = want_find(op->entry, op->queued.seq);
-    if (want)
-        producer_match(want, op);
-}
-
-void producer_released(tryst_op *op, tryst_status status)
-{
-    if (status == TRYST_OK) {
-        producer_release(op);
-        return;
-    }
-    op_report(op, status, op->rdv->group->roster.rank, status, op_device_why(op));
-    op_state_set(op, OP_VOID);
-    send_void_match(op);
-}
-
-void producer_fetched(tryst_op *op, tryst_status status)
-{
-    if (status != TRYST_OK && op->fail == TRYST_OK)
-        op_cause_set(op, cause_own(op->rdv, status),
-                     "cannot copy the tensor from the device");
-    if (op->fail != TRYST_OK) {
-        op_device_slot_drop(op);
-        op_report_fail(op);
-    }
-    records_queue(op, QUEUED_DATA);
-}
-
 /* ---- WANTs arrive ------------------------------------------------------------------ */
 
 static void want_refuse(struct peer *peer, const struct record_want *rec, uint8_t type,
                         tryst_status status, int32_t origin_rank)
 {
-    peer_in(peer)->wants_unanswered++;
+    peer_in(peer)->wants_refused++;
     if (type == RECORD_DEFERRED) {
         peer_out(peer)->deferred = true;
         peer->rdv->counters.wants_deferred++;
@@ -433,8 +427,9 @@ static bool want_closing(struct peer *peer, struct scope *scope,
     return sent;
 }
 
-void producer_want(struct peer *peer, const struct record_want *rec, const char *key)
+void producer_want(struct peer *peer, const struct record_want *rec)
 {
+    const char *key = (const char *)(rec + 1);
     struct rendezvous *rdv = peer->rdv;
     struct scope *scope = scope_find(&rdv->scopes, rec->step);
     const struct cause refusal = step_refuses(rdv, scope, rec->step);
@@ -704,6 +699,48 @@ void producer_fail(tryst_op *op, struct cause cause, const char *text)
     }
 }
 
+/* Fail a send that waits for a WANT, or for credit. */
+static void send_fail(tryst_op *op, struct cause cause, const char *text)
+{
+    if (op->state != OP_VOID) {
+        producer_fail(op, cause, text);
+        return;
+    }
+    producer_failure_drop(op);
+    op_end(op);
+}
+
+/* Fail the sends of the step to the peer that wait for a WANT, or for credit. */
+static void sends_fail(struct peer *peer, const struct scope *scope, struct cause cause,
+                       const char *text)
+{
+    list_for_each_safe (&peer_out(peer)->waiting_sends, node, after) {
+        tryst_op *op = container_of(node, tryst_op, waiting_node);
+        peer->rdv->counters.closed_walked++;
+        assert(urgent_queued(&op->deferred_node) || flow_is_held(op));
+        if (op->scope == scope)
+            send_fail(op, cause, text);
+    }
+}
+
+void producer_step_closed(struct peer *peer, const struct record_answer *closed)
+{
+    char text[CAUSE_TEXT_BYTES];
+    struct cause cause = {TRYST_E_CLOSED, peer->rank, TRYST_E_CLOSED};
+    struct scope *scope = scope_find(&peer->rdv->scopes, closed->id);
+    if (!scope || !scope_awaits(scope, peer))
+        return;
+    if (closed->header.status == TRYST_E_ABORTED)
+        cause = cause_in_answer(peer, NULL, closed);
+    else if (closed->header.status == TRYST_E_LEFT)
+        cause.status = cause.origin_status = TRYST_E_LEFT;
+    const char *sentence = cause_sentence(cause, wire_answer_text(closed), text);
+    if (cause.status == TRYST_E_ABORTED)
+        abort_report(peer->rdv, scope, cause, sentence ? sentence : "", peer->rank);
+    rank_set_remove(&scope->awaited, peer->rank);
+    sends_fail(peer, scope, cause, sentence);
+}
+
 void producer_peer_gone(tryst_op *op)
 {
     struct want *want = op->want;
@@ -726,36 +763,4 @@ void producer_peer_gone(tryst_op *op)
     op_report(op, op->peer->liveness.gone_status, op->peer->rank,
               op->peer->liveness.gone_status, op->peer->liveness.gone_text);
     op_end(op);
-}
-
-void producer_wants_drop(struct peer *peer)
-{
-    struct list_node *node;
-    while ((node = list_first(&peer_in(peer)->wants_list)) != NULL)
-        want_free(container_of(node, struct want, peer_node));
-    while ((node = list_first(&peer_in(peer)->unexpected)) != NULL)
-        unexpected_free(container_of(node, struct unexpected, peer_node));
-}
-
-void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
-                           int32_t origin_rank)
-{
-    tryst_status origin_status = status == TRYST_E_ABORTED ? scope->abort_status : status;
-    for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
-        struct list_node *node;
-        struct queue_node *item;
-        while ((node = list_first(&entry->wants)) != NULL) {
-            struct want *want = container_of(node, struct want, parked.node);
-            want_unpark(want);
-            want_answer(want, type, (struct cause){status, origin_rank, origin_status},
-                        NULL);
-            want_maybe_free(want);
-        }
-        while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
-            struct unexpected *unexpected = container_of(item, struct unexpected, queued);
-            peer_data_refuse(unexpected->peer, unexpected->number, scope->id, status,
-                             origin_rank);
-            unexpected_free(unexpected);
-        }
-    }
 }

@@ -10,11 +10,13 @@
 #include "closed.h"
 #include "consumer.h"
 #include "core/memory/alloc.h"
-#include "flow_op.h"
-#include "frames.h"
+#include "eager.h"
+#include "flow.h"
 #include "op_device.h"
 #include "producer.h"
+#include "recv_run.h"
 #include "rendezvous/protocol/wire/wire.h"
+#include "send_run.h"
 #include "want.h"
 
 /* ---- operations -------------------------------------------------------------------- */
@@ -80,38 +82,6 @@ const struct op_events protocol_op_events = {.raise = op_raise,
 
 /* ---- peers ------------------------------------------------------------------------- */
 
-void protocol_peer_open(struct peer *peer)
-{
-    urgent_init(&peer_out(peer)->pending);
-    urgent_init(&peer_in(peer)->unannounced);
-    urgent_init(&peer_out(peer)->blocked_sends);
-    urgent_init(&peer_out(peer)->wants_waiting);
-    urgent_init(&peer_in(peer)->slots_waiting);
-    urgent_init(&peer_out(peer)->deferred_ops);
-    urgent_init(&peer_out(peer)->posted_sends);
-    list_init(&peer_out(peer)->waiting_sends);
-    list_init(&peer_out(peer)->want_answers);
-    list_init(&peer_in(peer)->wants_list);
-    list_init(&peer_in(peer)->unexpected);
-    hash_table_init(&peer_in(peer)->wants);
-}
-
-bool protocol_peer_connect(struct peer *peer)
-{
-    if (!peer_out(peer)->answers)
-        peer_out(peer)->answers =
-            mem_zalloc(peer_answers_max(peer) * sizeof *peer_out(peer)->answers);
-    if (!peer_in(peer)->names.places && names_in_open(&peer_in(peer)->names) != TRYST_OK)
-        return false;
-    if (!peer_out(peer)->stream.ring &&
-        stream_out_open(&peer_out(peer)->stream) != TRYST_OK)
-        return false;
-    if (!peer_out(peer)->names.places &&
-        names_out_open(&peer_out(peer)->names) != TRYST_OK)
-        return false;
-    return peer_out(peer)->answers;
-}
-
 /* True if the path still has to deliver records or bulk, in either direction. */
 static bool peer_waits_for_path(const struct peer *peer)
 {
@@ -158,6 +128,16 @@ static void gone_ops(struct peer *peer, struct list *ops)
     }
 }
 
+/* Free all WANTs and unexpected DATA of a peer that is gone or closed. */
+static void wants_drop(struct peer *peer)
+{
+    struct list_node *node;
+    while ((node = list_first(&peer_in(peer)->wants_list)) != NULL)
+        want_free(container_of(node, struct want, peer_node));
+    while ((node = list_first(&peer_in(peer)->unexpected)) != NULL)
+        unexpected_free(container_of(node, struct unexpected, peer_node));
+}
+
 void protocol_peer_gone(struct peer *peer)
 {
     list_for_each_safe (&peer->rdv->scopes.all, node, after) {
@@ -165,7 +145,7 @@ void protocol_peer_gone(struct peer *peer)
         gone_ops(peer, &scope->ops);
         gone_ops(peer, &scope->warned);
     }
-    producer_wants_drop(peer);
+    wants_drop(peer);
     peer_out(peer)->answers_count = 0;
     consumer_requests_drop(peer);
     assert(urgent_empty(&peer_out(peer)->pending) &&
@@ -174,19 +154,34 @@ void protocol_peer_gone(struct peer *peer)
 
 void protocol_peer_close(struct peer *peer)
 {
-    list_remove(&peer_out(peer)->idle_node);
-    list_remove(&peer_in(peer)->unannounced_node);
-    producer_wants_drop(peer);
-    hash_table_close(&peer_in(peer)->wants);
-    mem_free(peer_out(peer)->answers);
-    stream_out_close(&peer_out(peer)->stream);
-    names_out_close(&peer_out(peer)->names);
-    names_in_close(&peer_in(peer)->names);
-    consumer_requests_drop(peer);
-    peer_out(peer)->answers = NULL;
+    wants_drop(peer);
+    channel_close(peer);
 }
 
 /* ---- aborts ------------------------------------------------------------------------ */
+
+void protocol_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
+                           int32_t origin_rank)
+{
+    tryst_status origin_status = status == TRYST_E_ABORTED ? scope->abort_status : status;
+    for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
+        struct list_node *node;
+        struct queue_node *item;
+        while ((node = list_first(&entry->wants)) != NULL) {
+            struct want *want = container_of(node, struct want, parked.node);
+            want_unpark(want);
+            want_answer(want, type, (struct cause){status, origin_rank, origin_status},
+                        NULL);
+            want_maybe_free(want);
+        }
+        while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
+            struct unexpected *unexpected = container_of(item, struct unexpected, queued);
+            peer_data_refuse(unexpected->peer, unexpected->number, scope->id, status,
+                             origin_rank);
+            unexpected_free(unexpected);
+        }
+    }
+}
 
 static void abort_ops(struct scope *scope, struct list *ops)
 {
@@ -197,7 +192,32 @@ static void abort_ops(struct scope *scope, struct list *ops)
 
 void protocol_scope_aborted(struct scope *scope)
 {
-    producer_scope_answer(scope, RECORD_CANCELED, TRYST_E_ABORTED, scope->abort_rank);
+    protocol_scope_answer(scope, RECORD_CANCELED, TRYST_E_ABORTED, scope->abort_rank);
     abort_ops(scope, &scope->ops);
     abort_ops(scope, &scope->warned);
 }
+
+/* ---- events of the stage ----------------------------------------------------------- */
+
+static bool stage_wanted(void *arg, const struct bulk *bulk)
+{
+    (void)arg;
+    return send_run_slice_wanted(bulk);
+}
+
+static void stage_room(void *arg)
+{
+    struct rendezvous *rdv = arg;
+    if (!rdv->group)
+        return;
+    list_for_each_safe (&rdv->group->met, node, after)
+        consumer_slots_serve(container_of(node, struct peer, node));
+}
+
+/* The end of a peer may have waited for the copies: check at the end of the pass. */
+static void stage_idle(void *arg)
+{
+    ((struct rendezvous *)arg)->reap = true;
+}
+
+const struct stage_events protocol_stage_events = {stage_wanted, stage_room, stage_idle};

@@ -10,12 +10,16 @@
 
 extern const struct op_events protocol_op_events;
 
+extern const struct stage_events protocol_stage_events;
+
 /** The functions of struct peer_events (peer.h). */
-void protocol_peer_open(struct peer *peer);
-bool protocol_peer_connect(struct peer *peer);
 void protocol_peer_tick(struct peer *peer);
 void protocol_peer_gone(struct peer *peer);
 void protocol_peer_close(struct peer *peer);
 void protocol_scope_aborted(struct scope *scope);
+/** Answer and free all parked WANTs and unexpected DATA of peers in `scope`, which is
+ *  closed or aborted. `type`: CLOSED or CANCELED, for the WANTs. */
+void protocol_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
+                           int32_t origin_rank);
 
 #endif

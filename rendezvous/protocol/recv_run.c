@@ -14,10 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "consumer.h"
 #include "core/memory/pool.h"
-#include "flow_op.h"
-#include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire/wire.h"
@@ -116,7 +113,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     memset(slice, 0, sizeof *slice);
     slice->op = op;
     slice->index = index;
-    slice->bulk.done = recv_slice_arrived;
+    slice->bulk.done = run->slice_done;
     slice->bulk.tag = (op->id + index) & op->rdv->ids.mask;
     slice->bulk.data = run->placed ? run->place_data : (char *)op->tensor.data + at;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
@@ -154,6 +151,29 @@ static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
 {
     uint32_t ahead = 2 * op->rdv->set.posted_slices;
     return slice_is_announced(run, run->next) || run->depth < ahead ? run->depth : ahead;
+}
+
+/* True if the flow of the receive, if any, permits another posted slice. */
+static bool flow_may_post(const tryst_op *op, const struct recv_run *run)
+{
+    const struct flow *flow = op->flow;
+    return __builtin_expect(!flow, 1) ||
+           (op->fail == TRYST_OK &&
+            (!flow->ops->place || run->next < flow->slices_announced));
+}
+
+/* Request memory for the next slice of a flow, once. True: the slice has memory. */
+static bool flow_slice_place(tryst_op *op, struct recv_run *run)
+{
+    struct flow *flow = op->flow;
+    /* placed > next: the transport had no room for this slice; its memory is valid. */
+    if (__builtin_expect(!flow, 1) || !flow->ops->place || run->placed > run->next)
+        return true;
+    run->place_mem = NULL;
+    if (flow->ops->place(flow, run->next, &run->place_data, &run->place_mem) != TRYST_OK)
+        return false;
+    run->placed = run->next + 1;
+    return true;
 }
 
 /* True if the run has a slice to post, where a slot and memory are available. */
@@ -268,6 +288,13 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
     }
 }
 
+/* Queue the run for slots, in order of urgency. */
+static void slots_wait(tryst_op *op)
+{
+    if (!urgent_queued(&op->slot_node))
+        urgent_push(&peer_in(op->peer)->slots_waiting, &op->slot_node, &op->urgency);
+}
+
 void consumer_slots_serve(struct peer *peer)
 {
     struct list without_slot; /* no pinned slot: other receives may need none */
@@ -307,13 +334,15 @@ static bool others_go_first(const tryst_op *op)
 void recv_run_repost(tryst_op *op, struct recv_run *run)
 {
     if (run_has_next(op, run) && (others_go_first(op) || recv_run_post(op, run)))
-        recv_run_wait(op);
+        slots_wait(op);
 }
 
-void recv_run_wait(tryst_op *op)
+void recv_run_serve(tryst_op *op)
 {
-    if (!urgent_queued(&op->slot_node))
-        urgent_push(&peer_in(op->peer)->slots_waiting, &op->slot_node, &op->urgency);
+    if (op->run->next >= op->run->slices)
+        return;
+    slots_wait(op);
+    consumer_slots_serve(op->peer);
 }
 
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)

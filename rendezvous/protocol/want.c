@@ -7,10 +7,7 @@
  */
 #include "want.h"
 
-#include "channel.h"
 #include "core/text/hash.h"
-#include "rendezvous/op/engine.h"
-#include "rendezvous/peer/peer.h"
 
 void want_settle(struct want *want)
 {
@@ -34,9 +31,9 @@ struct want *want_by_id(const struct peer *peer, uint64_t id)
 
 void want_id_end(struct want *want)
 {
-    if (!want->answered)
+    if (!want->id_ended)
         hash_table_remove(&peer_in(want->peer)->wants, &want->by_id);
-    want->answered = true;
+    want->id_ended = true;
 }
 
 void want_free(struct want *want)
@@ -65,12 +62,19 @@ void want_text_set(struct want *want, struct wire_text peer_text)
 
 void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text)
 {
-    if (want->answered || list_linked(&want->answer_node))
+    if (want->id_ended || list_linked(&want->answer_node))
         return;
-    want->answer = type;
+    want->answer_type = type;
     want->cause = cause;
     if (text && *text)
         want_text_set(want, peer_text_of(text));
     list_push_back(&peer_out(want->peer)->want_answers, &want->answer_node);
     peer_flush_later(want->peer);
+}
+
+void want_answered(struct want *want)
+{
+    list_remove(&want->answer_node);
+    want_id_end(want);
+    want_maybe_free(want);
 }

@@ -20,16 +20,17 @@ struct want {
     struct peer *peer;
     uint64_t id;            /**< the consumer's id */
     uint64_t step;          /**< id of its step */
-    struct hash_node by_id; /**< in channel->in.wants, until `answered` */
+    struct hash_node by_id; /**< in channel->in.wants, until `id_ended` */
     uint8_t dtype;
     /** RECORD_VOID, _ALLOC, _PRIORITY, _RAISED, _BACKGROUND, _SHAPE, _DEVICE. */
     uint8_t flags;
-    bool answered; /**< the id has ended and has left channel->in.wants */
+    bool id_ended; /**< the id has ended and has left channel->in.wants */
     bool early;    /**< counted in channel->in.early_wants */
-    /** The send has failed, and the answer waits for slices from device memory that are
-     *  in flight. */
-    bool unanswered;
-    uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
+    /** The send has failed: the answer is queued once the slices from device memory that
+     *  are in flight have left. */
+    bool answer_due;
+    /** RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked. */
+    uint8_t answer_type;
     int32_t priority;        /**< the receive's priority; valid with RECORD_PRIORITY */
     struct cause cause;      /**< the cause in the answer, or of RECORD_VOID */
     char *text;              /**< the text of `cause` (peer_text_keep); NULL: none */
@@ -77,6 +78,8 @@ void want_maybe_free(struct want *want);
  *  The want itself carries the answer, and a copy of `text`, unless that is NULL or "".
  *  */
 void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text);
+/** End the id: its queued answer has been packed. */
+void want_answered(struct want *want);
 /** Set the text of the cause, a copy of `peer_text`. */
 void want_text_set(struct want *want, struct wire_text peer_text);
 

@@ -16,6 +16,8 @@ find rendezvous collectives context commsched -name '*.[ch]' ! -path 'rendezvous
     BEGIN {
         split("rdv op peer peer_in peer_out want scope send recv", names, " ")
         for (i in names) is[names[i]] = names[i]
+        is["in"] = "peer_in"
+        is["out"] = "peer_out"
         is["send"] = is["recv"] = "op"
     }
     function note(path, part, n, i, holder, member) {

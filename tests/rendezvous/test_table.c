@@ -219,7 +219,7 @@ static void test_queues(void **state)
         want->peer = &channel.peer;
         want->parked.entry = entry;
         want->parked.seq = seq;
-        want->answered = true;
+        want->id_ended = true;
         parked_add(&want->parked);
         channel.in.parked_count++;
         wants[order[i]] = want;

@@ -61,7 +61,7 @@ static void ends_check(const struct peer *peer, const struct peer *other)
 {
     EQUAL(other->frames.read, peer->frames.sent);
     EQUAL(peer_in(other)->wants_got, peer_out(peer)->wants_sent);
-    ZERO(peer_in(other)->wants_unanswered);
+    ZERO(peer_in(other)->wants_refused);
     EQUAL(peer_in(other)->stream.got, peer_out(peer)->stream.next);
     EQUAL(peer_in(other)->stream.base, peer_out(peer)->stream.next);
     EQUAL(peer_out(peer)->stream.acked, peer_out(peer)->stream.next);
