@@ -32,7 +32,6 @@
 #include "rendezvous/protocol/frames.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/protocol.h"
-#include "rendezvous/protocol/records.h"
 #include "rendezvous/protocol/recv_run.h"
 #include "rendezvous/protocol/send_run.h"
 #include "rendezvous/protocol/want.h"
@@ -47,7 +46,7 @@ enum { LINKS_PENDING_MAX = 64 };
 static const struct peer_events peer_events = {.peer_bytes = sizeof(struct channel),
                                                .open = channel_open,
                                                .connect = channel_connect,
-                                               .frame = records_read,
+                                               .frame = protocol_peer_frame,
                                                .tick = protocol_peer_tick,
                                                .gone = protocol_peer_gone,
                                                .close = protocol_peer_close,

@@ -2,8 +2,9 @@
 /*
  * The channel to a peer: its life, and the marks of queued records.
  *
- * Idea: no bytes are queued. A queued record is a mark on its operation or its want, or an
- * entry in the bounded ring of answers, and becomes bytes when a frame leaves (frames.c).
+ * Idea: no bytes are queued. A queued record is a mark on its operation or its want, or
+ * an entry in the bounded ring of answers, and becomes bytes when a frame leaves
+ * (frames.c).
  *
  * Invariant: a peer with a mark is in rdv->flush, or its endpoint is not ready, or the
  * mark waits for an idle pass (rdv->idle_peers).

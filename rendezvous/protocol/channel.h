@@ -146,9 +146,9 @@ void records_queue(tryst_op *op, unsigned records);
  *  engine (acknowledgements alone may then wait for TRYST_ACK_DELAY), or when the timers
  *  run. Acknowledgements also leave with any frame before that. */
 void peer_idle_later(struct peer *peer);
-/** Note that a thread leaves the engine. True if acknowledgements to the peer may wait for
- *  a reply: a small tensor was sent to the peer since a thread last left, so that the next
- *  one can carry them, and nothing else waits. */
+/** Note that a thread leaves the engine. True if acknowledgements to the peer may wait
+ *  for a reply: a small tensor was sent to the peer since a thread last left, so that the
+ *  next one can carry them, and nothing else waits. */
 bool peer_acks_wait(struct peer *peer);
 /** Queue a header, which leaves even without records. */
 static inline void peer_header_queue(struct peer *peer)

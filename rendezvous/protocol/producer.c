@@ -31,7 +31,8 @@
 
 /* ---- sends leave ------------------------------------------------------------------- */
 
-/* Queue the DATA of a small device send: its bytes are in the slot, or the copy failed. */
+/* Queue the DATA of a small device send: its bytes are in the slot, or the copy has
+ * failed. */
 static void send_fetched(tryst_op *op, tryst_status status)
 {
     if (status != TRYST_OK && op->fail == TRYST_OK)

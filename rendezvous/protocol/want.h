@@ -66,8 +66,8 @@ struct want *want_by_id(const struct peer *peer, uint64_t id);
 void want_id_end(struct want *want);
 /** Take the WANT out of its entry. */
 void want_unpark(struct want *want);
-/** Stop counting the WANT in channel->in.early_wants: its step was opened here, or the WANT
- *  leaves the table. */
+/** Stop counting the WANT in channel->in.early_wants: its step was opened here, or the
+ *  WANT leaves the table. */
 void want_settle(struct want *want);
 /** Take the WANT out of all lists and free it. */
 void want_free(struct want *want);

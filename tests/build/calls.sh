@@ -8,9 +8,9 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # shellcheck disable=SC2016 # Markdown
 sed -n 's/^| `.*`\([a-z_]*\)\.c` .*/\1/p' "$SOURCE/$folder/README.md" >"$dir/rows"
-for object in "$BUILD/$folder"/CMakeFiles/*.dir/*.o; do
-    name=$(basename "$object" .c.o)
-    "$NM" -g "$object" | sed "s/^/$name /"
+for source in "$SOURCE/$folder"/*.c; do
+    name=$(basename "$source" .c)
+    "$NM" -g "$BUILD/$folder"/CMakeFiles/*.dir/"$name.c.o" | sed "s/^/$name /"
 done >"$dir/symbols"
 
 check() { # <rows>

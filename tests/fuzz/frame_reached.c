@@ -18,7 +18,7 @@ struct reached {
     unsigned long count;
 };
 
-/* ---- handlers of records: those that records.c calls ------------------------------- */
+/* ---- handlers of records: those that protocol.c calls ------------------------------ */
 
 /* True if rank 0, which is tested, reads a record of the enemy. */
 static bool is_enemy(const struct peer *peer)
