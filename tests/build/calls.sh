@@ -8,8 +8,8 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # shellcheck disable=SC2016 # Markdown
 sed -n 's/^| `.*`\([a-z_]*\)\.c` .*/\1/p' "$SOURCE/$folder/README.md" >"$dir/rows"
-for source in "$SOURCE/$folder"/*.c; do
-    name=$(basename "$source" .c)
+for file in "$SOURCE/$folder"/*.c; do
+    name=$(basename "$file" .c)
     "$NM" -g "$BUILD/$folder"/CMakeFiles/*.dir/"$name.c.o" | sed "s/^/$name /"
 done >"$dir/symbols"
 
