@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "collectives/tree/plan.h"
+#include "collectives/tree/coll_plan.h"
 #include "topology/sized/compiled.h"
 
 struct group_plan {

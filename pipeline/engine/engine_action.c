@@ -208,8 +208,8 @@ void engine_call_end(tryst_engine *engine)
 
 const char *engine_stage_text(const tryst_stage *stage, tryst_status status)
 {
-    const char *said = stage->ops->error ? stage->ops->error(stage) : NULL;
-    return said && *said ? said : tryst_status_str(status);
+    const char *text = stage->ops->error ? stage->ops->error(stage) : NULL;
+    return text && *text ? text : tryst_status_str(status);
 }
 
 double engine_rate_of(const tryst_engine *engine, const tryst_action *action)

@@ -35,9 +35,9 @@
 #include "rendezvous/op/op.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/messages.h"
+#include "transports/bounce.h"
 #include "transports/link/link.h"
 #include "transports/select.h"
-#include "transports/stage.h"
 #include "transports/transport.h"
 
 /** Bytes of the text of a peer's end: room for an address, an errno and a hint. */
@@ -210,7 +210,7 @@ struct peer {
     struct peer_loss loss;
     struct sched_lane lane;
     /** Copies of device memory for this peer, also those of small tensors. */
-    struct stage_lane stage;
+    struct bounce_lane bounce;
     struct peer_clock clock;
     uint64_t bytes_sent, bytes_received, wrong_cookies;
     uint32_t text_bytes;  /**< bytes of kept texts of failures (peer_text_keep) */

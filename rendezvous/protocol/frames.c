@@ -514,7 +514,7 @@ static void header_sent(struct peer *peer, const struct frame_header *header)
 static unsigned header_alone_flags(const struct peer *peer, bool credit)
 {
     /* The peer must read all counted frames before LEAVE takes effect. */
-    bool leaves = peer->rdv->leave.begun && peer_in(peer)->header_due;
+    bool leaves = peer->rdv->leave.state != LEAVE_NONE && peer_in(peer)->header_due;
     bool counts = credit && (leaves || peer_in(peer)->counted);
     return (peer_in(peer)->probe ? FRAME_PROBE : 0) | (counts ? 0 : FRAME_HEADER_ONLY);
 }

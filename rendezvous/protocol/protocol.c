@@ -58,7 +58,7 @@ static int32_t op_peer_rank(const tryst_op *op)
 }
 
 /* Raise the operation in every queue here and, if its WANT has left, at its producer. */
-static void op_raise(tryst_op *op, uint64_t rank)
+static void op_raise(tryst_op *op, uint64_t sort_key)
 {
     enum { NODES = 3 };
     struct urgent_node *const nodes[NODES] = {&op->pending_node, &op->deferred_node,
@@ -66,17 +66,18 @@ static void op_raise(tryst_op *op, uint64_t rank)
     int nodes_count = op->kind == OP_RECV ? NODES : NODES - 1;
     bool queued[NODES];
     if (op->kind == OP_COLL) {
-        op->rdv->coll_calls.raise(op->rdv->coll_calls.arg, op, rank);
+        op->rdv->coll_calls.raise(op->rdv->coll_calls.arg, op, sort_key);
         return;
     }
     for (int i = 0; i < nodes_count; i++)
         queued[i] = urgent_remove(nodes[i]);
-    op->urgency.rank = rank < op->urgency.rank ? rank : op->urgency.rank;
+    op->urgency.sort_key =
+        sort_key < op->urgency.sort_key ? sort_key : op->urgency.sort_key;
     for (int i = 0; i < nodes_count; i++)
         if (queued[i])
             urgent_push(nodes[i]->queue, nodes[i], &op->urgency);
     if (op->want && op->state == OP_MATCHED)
-        sched_raise(op->rdv->sched, &op->want->transfer, rank);
+        sched_raise(op->rdv->sched, &op->want->transfer, sort_key);
     if (op->kind == OP_RECV && op->state == OP_WANTED && !(op->records & QUEUED_WANT))
         records_queue(op, QUEUED_RAISE);
 }
@@ -204,15 +205,15 @@ void protocol_scope_aborted(struct scope *scope)
     abort_ops(scope, &scope->warned);
 }
 
-/* ---- events of the stage ----------------------------------------------------------- */
+/* ---- events of bounce buffers ------------------------------------------------------ */
 
-static bool stage_wanted(void *arg, const struct bulk *bulk)
+static bool bounce_wanted(void *arg, const struct bulk *bulk)
 {
     (void)arg;
     return send_run_slice_wanted(bulk);
 }
 
-static void stage_room(void *arg)
+static void bounce_room(void *arg)
 {
     struct rendezvous *rdv = arg;
     if (!rdv->group)
@@ -222,12 +223,13 @@ static void stage_room(void *arg)
 }
 
 /* The end of a peer may have waited for the copies: check at the end of the pass. */
-static void stage_idle(void *arg)
+static void bounce_idle(void *arg)
 {
     ((struct rendezvous *)arg)->reap = true;
 }
 
-const struct stage_events protocol_stage_events = {stage_wanted, stage_room, stage_idle};
+const struct bounce_events protocol_bounce_events = {bounce_wanted, bounce_room,
+                                                     bounce_idle};
 
 /* ---- frames that came -------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file protocol.h
  *  The protocol's share of an operation's and of a peer's life: the functions behind
- *  struct op_events, struct peer_events and the events of the stage.
+ *  struct op_events, struct peer_events and the events of bounce buffers.
  */
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_PROTOCOL_H
 #define TRYST_RENDEZVOUS_PROTOCOL_PROTOCOL_H
@@ -10,7 +10,7 @@
 
 extern const struct op_events protocol_op_events;
 
-extern const struct stage_events protocol_stage_events;
+extern const struct bounce_events protocol_bounce_events;
 
 /** The functions of struct peer_events (peer.h). */
 /** Check a frame and act on its records; a malformed frame ends the peer. */

@@ -90,7 +90,8 @@ static int listen_at(unsigned port, unsigned *port_p)
     return fd;
 }
 
-/* Keep the first error of several as errno. */
+/* Connect to the host by the first of its addresses that answers; -1: none does. The
+ * error is that of the first address. */
 static int dial(const char *host, unsigned port)
 {
     char service[8];

@@ -200,7 +200,7 @@ static void place_find(struct live_rank *rank)
     else if (lively)
         place_since(rank, LIVE_DRIVES, 0);
     else if (where->waits == TRYST_LIVE_IN_WAIT ||
-             live_proc_byte(rank->pid, header->held_address) == 1)
+             live_proc_byte_read(rank->pid, header->held_address) == 1)
         place_since(rank, LIVE_STUCK, seen_ns);
     else
         place_since(rank, LIVE_OUTSIDE, seen_ns);

@@ -3,11 +3,11 @@
 #include "bind_decide.h"
 
 #include "core/memory/alloc.h"
-#include "topology/base/path.h"
+#include "topology/base/graph_path.h"
 
 /* Return the nearest NIC to a node, except over a network; of several equally near NICs,
  * number `turn` modulo their count. GRAPH_NONE: there is none. */
-static uint32_t nic_choose(const struct graph *graph, const struct path *paths,
+static uint32_t nic_choose(const struct graph *graph, const struct graph_path *paths,
                            uint32_t turn)
 {
     uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
@@ -54,9 +54,10 @@ tryst_status bind_decide(const struct graph *graph, uint32_t rank,
                          const struct index_set *given, struct bind_choice *choice_p)
 {
     struct bind_choice choice = {.nic = GRAPH_NONE};
-    struct path *paths = mem_zalloc_array((size_t)graph->nodes_count + 1, sizeof *paths);
+    struct graph_path *paths =
+        mem_zalloc_array((size_t)graph->nodes_count + 1, sizeof *paths);
     uint32_t node = graph->ranks[rank];
-    tryst_status status = paths ? path_find(graph, node, paths) : TRYST_E_NOMEM;
+    tryst_status status = paths ? graph_path_find(graph, node, paths) : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
         choice.nic = nic_choose(graph, paths, rank);
         if (!cpus_choose(graph, choice.nic, given, &choice.cpus)) {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks of flows on plain structs: the marks that they set, and their use of
+/* The hooks of climbing flows on plain structs: the marks that they set, and their use of
  * scratch. */
-#include "collectives/hooks.h"
+#include "collectives/coll_up.h"
 
-#include "collectives/run.h"
-#include "collectives/work.h"
 #include "support/unit.h"
 
 enum { CHILDREN = 3, SLICES = 2, SLICE_BYTES = 8 << 10 };
@@ -44,13 +42,13 @@ static void node_open(struct node *node, uint64_t scratch_bytes)
 
 /* Deliver an OFFER of child c. */
 static tryst_status offer(struct node *node, uint32_t c, uint32_t slices_announced,
-                          void **slot_p)
+                          void **buffer_p)
 {
     struct flow *flow = &node->flows[c].flow;
     struct tryst_mem *mem = NULL;
     flow->slices_announced = slices_announced;
     flow_up_from_child.slices_announced(flow);
-    return flow_up_from_child.place(flow, node->children[c].granted, slot_p, &mem);
+    return flow_up_from_child.place(flow, node->children[c].granted, buffer_p, &mem);
 }
 
 static bool is_marked(const struct node *node)
@@ -58,10 +56,10 @@ static bool is_marked(const struct node *node)
     return node->at.is_marked && urgent_queued(&node->run.work);
 }
 
-static void slots_put(struct node *node, void *const *slots, unsigned count)
+static void buffers_put(struct node *node, void *const *buffers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        scratch_put(&node->colls.scratch, SLICE_BYTES, slots[i]);
+        scratch_put(&node->colls.scratch, SLICE_BYTES, buffers[i]);
     scratch_close(&node->colls.scratch);
 }
 
@@ -70,19 +68,19 @@ static void slots_put(struct node *node, void *const *slots, unsigned count)
 static void test_next_child(void **state)
 {
     struct node node;
-    void *slots[CHILDREN] = {NULL};
+    void *buffers[CHILDREN] = {NULL};
     node_open(&node, 1 << 20);
     for (uint32_t c = CHILDREN; c-- > 1;) {
-        assert_int_equal(offer(&node, c, 1, &slots[c]), TRYST_AGAIN);
+        assert_int_equal(offer(&node, c, 1, &buffers[c]), TRYST_AGAIN);
         assert_true(node.flows[c].waits && !is_marked(&node));
     }
     for (uint32_t c = 0; c < CHILDREN; c++) {
-        assert_int_equal(offer(&node, c, 1, &slots[c]), TRYST_OK);
+        assert_int_equal(offer(&node, c, 1, &buffers[c]), TRYST_OK);
         assert_true(is_marked(&node) == (c + 1 < CHILDREN));
         node.at.is_marked = false;
         (void)urgent_remove(&node.run.work);
     }
-    slots_put(&node, slots, CHILDREN);
+    buffers_put(&node, buffers, CHILDREN);
 }
 
 /* A grant for another child sets no mark for a child that waits for scratch or has
@@ -90,17 +88,17 @@ static void test_next_child(void **state)
 static void test_no_mark(void **state)
 {
     struct node node;
-    void *slots[2] = {NULL};
+    void *buffers[2] = {NULL};
     node_open(&node, SLICE_BYTES);
-    assert_int_equal(offer(&node, 0, 1, &slots[0]), TRYST_OK);
+    assert_int_equal(offer(&node, 0, 1, &buffers[0]), TRYST_OK);
     assert_false(is_marked(&node));
-    assert_int_equal(offer(&node, 1, 1, &slots[1]), TRYST_AGAIN);
+    assert_int_equal(offer(&node, 1, 1, &buffers[1]), TRYST_AGAIN);
     assert_true(!node.flows[1].waits && urgent_queued(&node.flows[1].waiter));
-    assert_int_equal(offer(&node, 0, 2, &slots[1]), TRYST_AGAIN); /* no slot is left */
+    assert_int_equal(offer(&node, 0, 2, &buffers[1]), TRYST_AGAIN); /* none is left */
     assert_false(is_marked(&node));
     for (uint32_t c = 0; c < 2; c++)
         (void)urgent_remove(&node.flows[c].waiter);
-    slots_put(&node, slots, 1);
+    buffers_put(&node, buffers, 1);
 }
 
 /* A sum that has left makes room for a slice of the result in its memory. */
@@ -121,28 +119,28 @@ static void test_sent(void **state)
 static void test_lead(void **state)
 {
     struct node node;
-    void *slots[2];
+    void *buffers[2];
     node_open(&node, 1 << 20);
-    assert_int_equal(offer(&node, 0, 2, &slots[0]), TRYST_OK);
-    assert_int_equal(offer(&node, 0, 2, &slots[1]), TRYST_AGAIN);
+    assert_int_equal(offer(&node, 0, 2, &buffers[0]), TRYST_OK);
+    assert_int_equal(offer(&node, 0, 2, &buffers[1]), TRYST_AGAIN);
     assert_true(node.flows[0].waits && !is_marked(&node));
     flow_up_to_parent.sent(&node.flows[0].flow, 0);
     assert_true(is_marked(&node));
-    assert_int_equal(offer(&node, 0, 2, &slots[1]), TRYST_OK);
-    slots_put(&node, slots, 2);
+    assert_int_equal(offer(&node, 0, 2, &buffers[1]), TRYST_OK);
+    buffers_put(&node, buffers, 2);
 }
 
 /* ---- scratch ----------------------------------------------------------------------- */
 
-/* Let child 0 of `node` have the only slot, and child 1 wait for one. */
-static void slot_take(struct node *node, void **slot_p)
+/* Let child 0 of `node` have the only buffer, and child 1 wait for one. */
+static void buffer_take(struct node *node, void **buffer_p)
 {
     void *none;
     node_open(node, SLICE_BYTES);
     node->coll.flows_count = CHILDREN;
     node->run.flows = node->flows;
-    node->run.urgency.rank = 5;
-    assert_int_equal(offer(node, 0, 1, slot_p), TRYST_OK);
+    node->run.urgency.sort_key = 5;
+    assert_int_equal(offer(node, 0, 1, buffer_p), TRYST_OK);
     assert_int_equal(offer(node, 1, 1, &none), TRYST_AGAIN);
     assert_true(urgent_queued(&node->flows[1].waiter));
 }
@@ -151,40 +149,40 @@ static void slot_take(struct node *node, void **slot_p)
 static void test_raise(void **state)
 {
     struct node node;
-    void *slot;
+    void *buffer;
     tryst_op op = {.coll = &node.run};
-    slot_take(&node, &slot);
+    buffer_take(&node, &buffer);
     colls_calls(&node.colls).raise(&node.colls, &op, 3);
     assert_true(urgent_queued(&node.flows[1].waiter));
-    assert_int_equal(node.run.urgency.rank, 3);
+    assert_int_equal(node.run.urgency.sort_key, 3);
     (void)urgent_remove(&node.flows[1].waiter);
-    slots_put(&node, &slot, 1);
+    buffers_put(&node, &buffer, 1);
 }
 
-/* A free slot is for the most urgent run that waits, and no thread sleeps while the run
+/* A free buffer is for the most urgent run that waits, and no thread sleeps while the run
  * waits. */
 static void test_urgent_first(void **state)
 {
     struct node node, other;
-    void *slot, *none;
-    slot_take(&node, &slot);
+    void *buffer, *none;
+    buffer_take(&node, &buffer);
     struct coll_calls calls = colls_calls(&node.colls);
     assert_false(calls.busy(calls.arg));
-    scratch_put(&node.colls.scratch, SLICE_BYTES, slot);
+    scratch_put(&node.colls.scratch, SLICE_BYTES, buffer);
     assert_true(calls.busy(calls.arg));
     node_open(&other, 0);
     other.coll.colls = &node.colls;
-    other.run.urgency.rank = 6;
+    other.run.urgency.sort_key = 6;
     assert_int_equal(offer(&other, 0, 1, &none), TRYST_AGAIN);
     assert_true(urgent_queued(&other.flows[0].waiter));
     (void)urgent_remove(&other.flows[0].waiter);
-    other.run.urgency.rank = 4;
-    assert_int_equal(offer(&other, 0, 1, &slot), TRYST_OK);
+    other.run.urgency.sort_key = 4;
+    assert_int_equal(offer(&other, 0, 1, &buffer), TRYST_OK);
     (void)urgent_remove(&node.flows[1].waiter);
-    slots_put(&node, &slot, 1);
+    buffers_put(&node, &buffer, 1);
 }
 
-/* A slice that came as DATA is in the run's memory, so no slot returns if the run fails
+/* A slice that came as DATA is in the run's memory, so no buffer returns if the run fails
  * before its addition. */
 static void test_small_fails(void **state)
 {
@@ -194,7 +192,7 @@ static void test_small_fails(void **state)
     node.part.is_small = true;
     node.at.tree.slices = 1;
     coll_tree_taken(&node.at.tree, 0, &payload);
-    tree_slots_release(&node.at, 0);
+    coll_up_scratch_release(&node.at, 0);
     assert_int_equal(node.colls.scratch.lent, 0);
     assert_false(list_linked(&payload));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file plan.h
+/** @file coll_plan.h
  *  This rank's part of a group's plan.
  *
  *  Ranks are positions in the group; in a contracted plan (contract.h), positions in
@@ -8,8 +8,8 @@
  *  The parents of all ranks serve reductions and broadcasts with another root than the
  *  tree's: the path between the two roots is reversed (coll_edges_find).
  */
-#ifndef TRYST_COLLECTIVES_TREE_PLAN_H
-#define TRYST_COLLECTIVES_TREE_PLAN_H
+#ifndef TRYST_COLLECTIVES_TREE_COLL_PLAN_H
+#define TRYST_COLLECTIVES_TREE_COLL_PLAN_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See path.h. Breadth-first search; of two paths of equal length the wider wins; of two
- * of equal width the one found first. */
-#include "path.h"
+/* See graph_path.h. Breadth-first search; of two paths of equal length the wider wins; of
+ * two of equal width the one found first. */
+#include "graph_path.h"
 
 #include <stdio.h>
 
@@ -20,12 +20,12 @@ static double narrower(double a, double b)
     return a < b ? a : b;
 }
 
-static struct path path_extend(const struct graph *graph, const struct path *path,
-                               uint32_t number)
+static struct graph_path path_extend(const struct graph *graph,
+                                     const struct graph_path *path, uint32_t number)
 {
     const struct graph_link *link = &graph->links[number];
     enum graph_node_kind through = graph->nodes[link->from].kind;
-    struct path longer = *path;
+    struct graph_path longer = *path;
     double latency_ns = link->latency_ns.value;
     if (latency_ns == GRAPH_UNKNOWN && link->kind == WIRE_ATTACH)
         latency_ns = 0;
@@ -45,16 +45,16 @@ static struct path path_extend(const struct graph *graph, const struct path *pat
     return longer;
 }
 
-static void links_follow(const struct graph *graph, uint32_t from, struct path *paths,
-                         uint32_t *queue, uint32_t *tail)
+static void links_follow(const struct graph *graph, uint32_t from,
+                         struct graph_path *paths, uint32_t *queue, uint32_t *tail)
 {
     for (uint32_t i = graph->out_first[from]; i < graph->out_first[from + 1]; i++) {
         uint32_t number = graph->out_next[i];
         const struct graph_link *link = &graph->links[number];
         if (link->down)
             continue;
-        struct path *known = &paths[link->to];
-        struct path found = path_extend(graph, &paths[from], number);
+        struct graph_path *known = &paths[link->to];
+        struct graph_path found = path_extend(graph, &paths[from], number);
         if (known->hops == GRAPH_NONE)
             queue[(*tail)++] = link->to;
         if (known->hops == GRAPH_NONE ||
@@ -71,14 +71,15 @@ static bool passes(enum graph_node_kind kind, bool direct)
 }
 
 static tryst_status paths_fill(const struct graph *graph, uint32_t from, bool direct,
-                               struct path *paths)
+                               struct graph_path *paths)
 {
     uint32_t *queue = mem_zalloc_array(graph->nodes_count + 1, sizeof *queue);
     if (!queue)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < graph->nodes_count; i++)
-        paths[i] = (struct path){.hops = GRAPH_NONE, .last_link = GRAPH_NONE};
-    paths[from] = (struct path){.last_link = GRAPH_NONE, .bytes_per_s = GRAPH_UNLIMITED};
+        paths[i] = (struct graph_path){.hops = GRAPH_NONE, .last_link = GRAPH_NONE};
+    paths[from] =
+        (struct graph_path){.last_link = GRAPH_NONE, .bytes_per_s = GRAPH_UNLIMITED};
     uint32_t tail = 0;
     queue[tail++] = from;
     for (uint32_t head = 0; head < tail; head++)
@@ -88,18 +89,19 @@ static tryst_status paths_fill(const struct graph *graph, uint32_t from, bool di
     return TRYST_OK;
 }
 
-tryst_status path_find(const struct graph *graph, uint32_t from, struct path *paths)
+tryst_status graph_path_find(const struct graph *graph, uint32_t from,
+                             struct graph_path *paths)
 {
     return paths_fill(graph, from, false, paths);
 }
 
-tryst_status path_find_direct(const struct graph *graph, uint32_t from,
-                              struct path *paths)
+tryst_status graph_path_find_direct(const struct graph *graph, uint32_t from,
+                                    struct graph_path *paths)
 {
     return paths_fill(graph, from, true, paths);
 }
 
-enum path_kind path_kind_of(const struct path *path)
+enum path_kind graph_path_kind(const struct graph_path *path)
 {
     uint32_t kinds = path->kinds;
     if (path->hops == GRAPH_NONE)
@@ -123,7 +125,7 @@ enum path_kind path_kind_of(const struct path *path)
                                      : PATH_PIX;
 }
 
-const char *path_word(const struct path *path, char word_p[8])
+const char *graph_path_word(const struct graph_path *path, char word_p[8])
 {
     static const char *const words[] = {
         [PATH_NONE] = "-",    [PATH_NET] = "NET",   [PATH_SYS] = "SYS",
@@ -131,7 +133,7 @@ const char *path_word(const struct path *path, char word_p[8])
         [PATH_PXB] = "PXB",   [PATH_PIX] = "PIX",   [PATH_C2C] = "C2C",
         [PATH_LOC] = "LOC",   [PATH_NVLINK] = "NV",
     };
-    enum path_kind kind = path_kind_of(path);
+    enum path_kind kind = graph_path_kind(path);
     if (kind == PATH_NVLINK && path->width)
         snprintf(word_p, 8, "NV%u", path->width);
     else

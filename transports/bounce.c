@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk of device memory through pinned slots (stage.h).
+ * Bulk of device memory through bounce buffers, which are pinned slots (bounce.h).
  *
  * Idea: the bulk of the layer above stays unchanged; the rail gets an inner bulk with the
  * bytes of a slot. Memory that the rail moves by itself is offered to the rail first. If
@@ -15,7 +15,7 @@
  * Invariant: lane->busy counts the items that were taken and are not done, and the copies
  * of the layer above. An item keeps its slot until it is done.
  */
-#include "transports/stage.h"
+#include "transports/bounce.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -24,34 +24,34 @@
 #include "core/memory/alloc.h"
 #include "transports/module.h"
 
-struct stage_item {
+struct bounce_item {
     struct bulk inner; /* the bulk that the rail gets */
     struct bulk *outer;
-    struct stage *stage;
-    struct stage_lane *lane;
+    struct bounce *bounce;
+    struct bounce_lane *lane;
     struct endpoint *ep; /* not used once the lane is closed */
     struct slot *slot;   /* NULL: the rail moves the bulk by itself */
     struct copy copy;
-    struct list_node node; /* in lane->sends, stage->unslotted or stage->items */
+    struct list_node node; /* in lane->sends, bounce->unslotted or bounce->items */
     tryst_status status; /* status of the copy; TRYST_IN_PROGRESS while it is under way */
     bool at_rail;
 };
 
-static struct stage_item **item_place(struct bulk *outer)
+static struct bounce_item **item_place(struct bulk *outer)
 {
-    return (struct stage_item **)(void *)&outer->scratch.pointers[0];
+    return (struct bounce_item **)(void *)&outer->scratch.pointers[0];
 }
 
-static struct stage_item *item_get(struct stage *stage, struct stage_lane *lane,
-                                   struct endpoint *ep, struct bulk *outer)
+static struct bounce_item *item_get(struct bounce *bounce, struct bounce_lane *lane,
+                                    struct endpoint *ep, struct bulk *outer)
 {
-    struct list_node *node = list_pop_front(&stage->items);
-    struct stage_item *item =
-        node ? container_of(node, struct stage_item, node) : mem_alloc(sizeof *item);
+    struct list_node *node = list_pop_front(&bounce->items);
+    struct bounce_item *item =
+        node ? container_of(node, struct bounce_item, node) : mem_alloc(sizeof *item);
     if (!item)
         return NULL;
     memset(item, 0, sizeof *item);
-    item->stage = stage;
+    item->bounce = bounce;
     item->lane = lane;
     item->ep = ep;
     item->outer = outer;
@@ -61,50 +61,50 @@ static struct stage_item *item_get(struct stage *stage, struct stage_lane *lane,
     return item;
 }
 
-static void slot_drop(struct stage_item *item, enum copy_way way)
+static void slot_drop(struct bounce_item *item, enum copy_way way)
 {
-    struct stage *stage = item->stage;
+    struct bounce *bounce = item->bounce;
     if (!item->slot)
         return;
-    slots_put(&stage->slots, way, item->slot);
+    slots_put(&bounce->slots, way, item->slot);
     item->slot = NULL;
     if (way == COPY_OUT)
-        stage->out_used--;
+        bounce->out_used--;
     else
         item->lane->in_bytes -= item->outer->bytes;
 }
 
 /* Free the item and complete the outer bulk. */
-static void item_end(struct stage_item *item, enum copy_way way, tryst_status status,
+static void item_end(struct bounce_item *item, enum copy_way way, tryst_status status,
                      size_t bytes)
 {
-    struct stage *stage = item->stage;
-    struct stage_lane *lane = item->lane;
+    struct bounce *bounce = item->bounce;
+    struct bounce_lane *lane = item->lane;
     struct bulk *outer = item->outer;
     slot_drop(item, way);
-    stage->room |= way == COPY_IN; /* a withdrawn receive, too, gives its slot back */
-    list_push_front(&stage->items, &item->node);
+    bounce->room |= way == COPY_IN; /* a withdrawn receive, too, gives its slot back */
+    list_push_front(&bounce->items, &item->node);
     outer->done(outer, status, bytes);
-    stage_lane_leave(stage, lane);
+    bounce_lane_leave(bounce, lane);
 }
 
-void stage_lane_init(struct stage_lane *lane)
+void bounce_lane_init(struct bounce_lane *lane)
 {
     list_init(&lane->sends);
 }
 
-void stage_lane_enter(struct stage_lane *lane)
+void bounce_lane_enter(struct bounce_lane *lane)
 {
     lane->busy++;
 }
 
-void stage_lane_leave(struct stage *stage, struct stage_lane *lane)
+void bounce_lane_leave(struct bounce *bounce, struct bounce_lane *lane)
 {
     if (--lane->busy == 0 && lane->closed)
-        stage->events->idle(stage->arg);
+        bounce->events->idle(bounce->arg);
 }
 
-void stage_lane_close(struct stage_lane *lane)
+void bounce_lane_close(struct bounce_lane *lane)
 {
     lane->closed = true;
 }
@@ -113,13 +113,13 @@ void stage_lane_close(struct stage_lane *lane)
 
 static void send_done(struct bulk *inner, tryst_status status, size_t bytes)
 {
-    struct stage_item *item = container_of(inner, struct stage_item, inner);
+    struct bounce_item *item = container_of(inner, struct bounce_item, inner);
     item_end(item, COPY_OUT, status, bytes);
 }
 
-static void stage_refusal_log(struct stage_item *item)
+static void bounce_refusal_log(struct bounce_item *item)
 {
-    const struct tryst_host *host = item->stage->host;
+    const struct tryst_host *host = item->bounce->host;
     char text[TRANSPORT_TEXT_MAX];
     if (item->lane->refused || !host)
         return;
@@ -133,13 +133,13 @@ static void stage_refusal_log(struct stage_item *item)
 
 /* Hand a send to the rail. TRYST_AGAIN: the rail has no room. TRYST_OK: the rail has the
  * send, or the send has ended. */
-static tryst_status send_start_inner(struct stage_item *item)
+static tryst_status send_start_inner(struct bounce_item *item)
 {
-    struct stage *stage = item->stage;
+    struct bounce *bounce = item->bounce;
     struct bulk *inner = &item->inner;
     tryst_status status = item->status;
     if (status == TRYST_OK &&
-        (item->lane->closed || !stage->events->wanted(stage->arg, item->outer)))
+        (item->lane->closed || !bounce->events->wanted(bounce->arg, item->outer)))
         status = TRYST_E_CANCELED;
     if (status == TRYST_OK) {
         inner->done = send_done;
@@ -151,12 +151,12 @@ static tryst_status send_start_inner(struct stage_item *item)
     return TRYST_OK;
 }
 
-static int lane_sends_start(struct stage_lane *lane)
+static int lane_sends_start(struct bounce_lane *lane)
 {
     struct list_node *node;
     int count = 0;
     while ((node = list_first(&lane->sends)) != NULL) {
-        struct stage_item *item = container_of(node, struct stage_item, node);
+        struct bounce_item *item = container_of(node, struct bounce_item, node);
         if (item->status == TRYST_IN_PROGRESS)
             return count;
         list_remove(node);
@@ -172,12 +172,12 @@ static int lane_sends_start(struct stage_lane *lane)
 
 static void send_copied(struct copy *copy, tryst_status status)
 {
-    struct stage_item *item = container_of(copy, struct stage_item, copy);
+    struct bounce_item *item = container_of(copy, struct bounce_item, copy);
     item->status = status; /* lane_sends_start takes it later in this progress */
 }
 
 /* Copy between the slot and the device. */
-static void item_copy(struct stage_item *item, enum copy_way way,
+static void item_copy(struct bounce_item *item, enum copy_way way,
                       void (*done)(struct copy *copy, tryst_status status), size_t bytes)
 {
     struct bulk *outer = item->outer;
@@ -189,23 +189,23 @@ static void item_copy(struct stage_item *item, enum copy_way way,
                                .dst = way == COPY_OUT ? slot : outer->data,
                                .src = way == COPY_OUT ? outer->data : slot,
                                .bytes = bytes};
-    copies_start(&item->stage->copies, &item->copy);
+    copies_start(&item->bounce->copies, &item->copy);
 }
 
 /* Copy a send into a slot. TRYST_AGAIN: other sends hold all slots. TRYST_OK: the send is
  * in lane->sends, being copied or failed for want of memory. */
-static tryst_status send_stage(struct stage_item *item)
+static tryst_status send_bounce(struct bounce_item *item)
 {
-    struct stage *stage = item->stage;
+    struct bounce *bounce = item->bounce;
     struct bulk *outer = item->outer;
     item->slot =
-        slots_get(&stage->slots, outer->memory, outer->device, COPY_OUT, outer->bytes);
-    if (!item->slot && stage->out_used)
+        slots_get(&bounce->slots, outer->memory, outer->device, COPY_OUT, outer->bytes);
+    if (!item->slot && bounce->out_used)
         return TRYST_AGAIN;
-    stage->out_used += item->slot != NULL;
+    bounce->out_used += item->slot != NULL;
     list_push_back(&item->lane->sends, &item->node);
     if (!list_linked(&item->lane->node))
-        list_push_back(&stage->lanes, &item->lane->node);
+        list_push_back(&bounce->lanes, &item->lane->node);
     if (!item->slot) { /* no send holds a slot that could come back */
         item->status = TRYST_E_NOMEM;
         return TRYST_OK;
@@ -221,19 +221,19 @@ static tryst_status send_stage(struct stage_item *item)
  * through a slot. */
 static void direct_done(struct bulk *inner, tryst_status status, size_t bytes)
 {
-    struct stage_item *item = container_of(inner, struct stage_item, inner);
+    struct bounce_item *item = container_of(inner, struct bounce_item, inner);
     if (status != TRYST_E_UNSUPPORTED || item->lane->closed) {
         item_end(item, COPY_OUT, status, bytes);
         return;
     }
-    stage_refusal_log(item);
+    bounce_refusal_log(item);
     item->inner.memory = NULL;
     list_node_init(&item->node);
-    if (send_stage(item) == TRYST_AGAIN)
-        list_push_back(&item->stage->unslotted, &item->node);
+    if (send_bounce(item) == TRYST_AGAIN)
+        list_push_back(&item->bounce->unslotted, &item->node);
 }
 
-static tryst_status send_direct(struct stage_item *item)
+static tryst_status send_direct(struct bounce_item *item)
 {
     struct bulk *inner = &item->inner;
     *inner = *item->outer;
@@ -241,23 +241,23 @@ static tryst_status send_direct(struct stage_item *item)
     return item->ep->rail->ops->bulk_send(item->ep, inner);
 }
 
-tryst_status stage_send(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
-                        struct bulk *bulk, bool direct)
+tryst_status bounce_send(struct bounce *bounce, struct bounce_lane *lane,
+                         struct endpoint *ep, struct bulk *bulk, bool direct)
 {
-    struct stage_item *item = item_get(stage, lane, ep, bulk);
+    struct bounce_item *item = item_get(bounce, lane, ep, bulk);
     tryst_status status = TRYST_E_UNSUPPORTED;
     if (!item)
         return TRYST_AGAIN;
-    if (direct && !stage_is_needed(ep, bulk->memory))
+    if (direct && !bounce_is_needed(ep, bulk->memory))
         status = send_direct(item);
     if (status == TRYST_E_UNSUPPORTED) {
         item->inner.memory = NULL;
-        status = send_stage(item);
+        status = send_bounce(item);
     }
     if (status == TRYST_OK)
-        stage_lane_enter(lane);
+        bounce_lane_enter(lane);
     else
-        list_push_front(&stage->items, &item->node);
+        list_push_front(&bounce->items, &item->node);
     return status;
 }
 
@@ -265,14 +265,14 @@ tryst_status stage_send(struct stage *stage, struct stage_lane *lane, struct end
 
 static void recv_copied(struct copy *copy, tryst_status status)
 {
-    struct stage_item *item = container_of(copy, struct stage_item, copy);
+    struct bounce_item *item = container_of(copy, struct bounce_item, copy);
     size_t bytes = item->copy.bytes;
     item_end(item, COPY_IN, status, bytes);
 }
 
 static void recv_done(struct bulk *inner, tryst_status status, size_t bytes)
 {
-    struct stage_item *item = container_of(inner, struct stage_item, inner);
+    struct bounce_item *item = container_of(inner, struct bounce_item, inner);
     item->at_rail = false;
     if (status != TRYST_OK || bytes == 0)
         item_end(item, COPY_IN, status, bytes);
@@ -282,31 +282,32 @@ static void recv_done(struct bulk *inner, tryst_status status, size_t bytes)
 
 /* Get a slot for a receive of this lane. A lane holds at most half of the limit, since
  * its peer may be stopped, but one slot in any case. NULL: none now. */
-static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
+static struct slot *slot_for_recv(struct bounce *bounce, struct bounce_lane *lane,
                                   const struct bulk *bulk)
 {
     struct slot *slot = NULL;
     if (lane->in_bytes == 0 ||
-        lane->in_bytes + bulk->bytes <= stage->slots.limit_bytes / 2)
-        slot = slots_get(&stage->slots, bulk->memory, bulk->device, COPY_IN, bulk->bytes);
+        lane->in_bytes + bulk->bytes <= bounce->slots.limit_bytes / 2)
+        slot =
+            slots_get(&bounce->slots, bulk->memory, bulk->device, COPY_IN, bulk->bytes);
     if (slot) {
         lane->in_bytes += bulk->bytes;
         return slot;
     }
-    stage->recv_starved = true;
-    stage->room = false; /* slots that came back earlier did not help */
+    bounce->recv_starved = true;
+    bounce->room = false; /* slots that came back earlier did not help */
     return NULL;
 }
 
-tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
-                        struct bulk *bulk)
+tryst_status bounce_recv(struct bounce *bounce, struct bounce_lane *lane,
+                         struct endpoint *ep, struct bulk *bulk)
 {
-    struct stage_item *item = item_get(stage, lane, ep, bulk);
+    struct bounce_item *item = item_get(bounce, lane, ep, bulk);
     lane->awaits_slot = false;
     if (!item)
         return TRYST_AGAIN;
     tryst_status status = TRYST_AGAIN;
-    item->slot = slot_for_recv(stage, lane, bulk);
+    item->slot = slot_for_recv(bounce, lane, bulk);
     lane->awaits_slot = !item->slot;
     if (item->slot) {
         item->inner.data = item->slot->data;
@@ -316,96 +317,96 @@ tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct end
         status = ep->rail->ops->bulk_recv(ep, &item->inner);
     }
     if (status == TRYST_OK) {
-        stage_lane_enter(lane);
+        bounce_lane_enter(lane);
         return TRYST_OK;
     }
     slot_drop(item, COPY_IN);
-    list_push_front(&stage->items, &item->node);
+    list_push_front(&bounce->items, &item->node);
     return status;
 }
 
-void stage_cancel(struct endpoint *ep, struct bulk *bulk)
+void bounce_cancel(struct endpoint *ep, struct bulk *bulk)
 {
-    struct stage_item *item = *item_place(bulk);
+    struct bounce_item *item = *item_place(bulk);
     if (item->at_rail) /* else its message has come and is being copied */
         ep->rail->ops->bulk_cancel(ep, &item->inner);
 }
 
-/* ---- the stage as a rail ---- */
+/* ---- the rail ---------------------------------------------------------------------- */
 
 /* Retry the sends that the rail gave back while no slot was free. */
-static int unslotted_try(struct stage *stage)
+static int unslotted_try(struct bounce *bounce)
 {
     struct list now;
     struct list_node *node;
     int count = 0;
     list_init(&now);
-    list_append(&now, &stage->unslotted);
+    list_append(&now, &bounce->unslotted);
     while ((node = list_pop_front(&now)) != NULL) {
-        struct stage_item *item = container_of(node, struct stage_item, node);
+        struct bounce_item *item = container_of(node, struct bounce_item, node);
         if (item->lane->closed)
             item_end(item, COPY_OUT, TRYST_E_CANCELED, 0);
-        else if (send_stage(item) == TRYST_AGAIN)
-            list_push_back(&stage->unslotted, node);
+        else if (send_bounce(item) == TRYST_AGAIN)
+            list_push_back(&bounce->unslotted, node);
         else
             count++;
     }
     return count;
 }
 
-static int stage_progress(struct rail *base)
+static int bounce_progress(struct rail *base)
 {
-    struct stage *stage = (struct stage *)base;
-    int count = copies_poll(&stage->copies);
-    list_for_each_safe (&stage->lanes, node, after)
-        count += lane_sends_start(container_of(node, struct stage_lane, node));
-    if (!list_empty(&stage->unslotted))
-        count += unslotted_try(stage);
-    if (stage->recv_starved && stage->room) {
-        stage->recv_starved = stage->room = false;
-        stage->events->room(stage->arg);
+    struct bounce *bounce = (struct bounce *)base;
+    int count = copies_poll(&bounce->copies);
+    list_for_each_safe (&bounce->lanes, node, after)
+        count += lane_sends_start(container_of(node, struct bounce_lane, node));
+    if (!list_empty(&bounce->unslotted))
+        count += unslotted_try(bounce);
+    if (bounce->recv_starved && bounce->room) {
+        bounce->recv_starved = bounce->room = false;
+        bounce->events->room(bounce->arg);
         count++;
     }
     return count;
 }
 
-static tryst_status stage_arm(struct rail *base)
+static tryst_status bounce_arm(struct rail *base)
 {
-    struct stage *stage = (struct stage *)base;
-    bool busy = !list_empty(&stage->lanes) || !list_empty(&stage->unslotted);
-    if (stage->recv_starved && stage->room)
+    struct bounce *bounce = (struct bounce *)base;
+    bool busy = !list_empty(&bounce->lanes) || !list_empty(&bounce->unslotted);
+    if (bounce->recv_starved && bounce->room)
         return TRYST_AGAIN;
-    base->copies_busy = stage->copies.count;
+    base->copies_busy = bounce->copies.count;
     return busy || base->copies_busy ? TRYST_E_UNSUPPORTED : TRYST_OK;
 }
 
-static const struct transport_ops stage_ops = {.name = "stage",
-                                               .struct_size =
-                                                   sizeof(struct transport_ops),
-                                               .progress = stage_progress,
-                                               .arm = stage_arm};
+static const struct transport_ops bounce_ops = {.name = "bounce",
+                                                .struct_size =
+                                                    sizeof(struct transport_ops),
+                                                .progress = bounce_progress,
+                                                .arm = bounce_arm};
 
-void stage_init(struct stage *stage, const struct stage_events *events, void *arg,
-                const struct tryst_host *host, struct memory_cache *cache,
-                uint64_t limit_bytes)
+void bounce_init(struct bounce *bounce, const struct bounce_events *events, void *arg,
+                 const struct tryst_host *host, struct memory_cache *cache,
+                 uint64_t limit_bytes)
 {
-    memset(stage, 0, sizeof *stage);
-    stage->rail.ops = &stage_ops;
-    stage->events = events;
-    stage->arg = arg;
-    stage->host = host;
-    copies_init(&stage->copies);
-    slots_init(&stage->slots, cache, limit_bytes);
-    list_init(&stage->lanes);
-    list_init(&stage->items);
-    list_init(&stage->unslotted);
+    memset(bounce, 0, sizeof *bounce);
+    bounce->rail.ops = &bounce_ops;
+    bounce->events = events;
+    bounce->arg = arg;
+    bounce->host = host;
+    copies_init(&bounce->copies);
+    slots_init(&bounce->slots, cache, limit_bytes);
+    list_init(&bounce->lanes);
+    list_init(&bounce->items);
+    list_init(&bounce->unslotted);
 }
 
-void stage_end(struct stage *stage)
+void bounce_end(struct bounce *bounce)
 {
     struct list_node *node;
-    copies_end(&stage->copies);
-    slots_end(&stage->slots);
-    while ((node = list_pop_front(&stage->items)) != NULL)
-        mem_free(container_of(node, struct stage_item, node));
+    copies_end(&bounce->copies);
+    slots_end(&bounce->slots);
+    while ((node = list_pop_front(&bounce->items)) != NULL)
+        mem_free(container_of(node, struct bounce_item, node));
 }

@@ -7,12 +7,12 @@
  * rank), but its ends may be any nodes and its numbers may be unknown, so a machine can
  * be shown before it is measured.
  */
-#ifndef TRYST_TOPOLOGY_BASE_PATH_H
-#define TRYST_TOPOLOGY_BASE_PATH_H
+#ifndef TRYST_TOPOLOGY_BASE_GRAPH_PATH_H
+#define TRYST_TOPOLOGY_BASE_GRAPH_PATH_H
 
 #include "graph.h"
 
-struct path {
+struct graph_path {
     uint32_t hops;      /**< number of links; GRAPH_NONE: no path */
     uint32_t last_link; /**< the path's last link; GRAPH_NONE at the source */
     /** Bandwidth of the narrowest link; GRAPH_UNKNOWN if that of any link is unknown;
@@ -29,13 +29,14 @@ struct path {
 
 /** Find the paths from `from` to every node; `paths` has nodes_count entries. The graph
  *  is sealed. Returns TRYST_OK or TRYST_E_NOMEM. */
-tryst_status path_find(const struct graph *graph, uint32_t from, struct path *paths);
+tryst_status graph_path_find(const struct graph *graph, uint32_t from,
+                             struct graph_path *paths);
 
 /** Find the paths that a device's copy engine can take: through bridges, packages and
  *  PCIe or NVLink switches of the machine, never through another device or a network
- *  switch. Otherwise as path_find. */
-tryst_status path_find_direct(const struct graph *graph, uint32_t from,
-                              struct path *paths);
+ *  switch. Otherwise as graph_path_find. */
+tryst_status graph_path_find_direct(const struct graph *graph, uint32_t from,
+                                    struct graph_path *paths);
 
 /** The kind of a path, given by its worst part. */
 enum path_kind {
@@ -52,10 +53,10 @@ enum path_kind {
     PATH_NVLINK, /**< NVLinks alone */
     PATH_LOC,    /**< no wire */
 };
-enum path_kind path_kind_of(const struct path *path);
+enum path_kind graph_path_kind(const struct graph_path *path);
 
 /** Write nvidia-smi's and NCCL's word for a path: NV18, PXN, C2C, PIX, PXB, PHB, NODE,
  *  SYS; NET through a network; LOC; "-" where there is no path. Return `word_p`. */
-const char *path_word(const struct path *path, char word_p[8]);
+const char *graph_path_word(const struct graph_path *path, char word_p[8]);
 
 #endif

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "transports/bounce.h"
 #include "transports/memory/hand_device.h"
-#include "transports/stage.h"
 
 enum { BYTES = 64 * 1024, MANY = 40 };
 
@@ -60,8 +60,8 @@ struct job {
     size_t bytes;
 };
 
-static struct stage stage;
-static struct stage_lane lane, other;
+static struct bounce bounce;
+static struct bounce_lane lane, other;
 static struct endpoint ep = {.rail = &rail.base};
 static int told, rooms, idles;
 static bool wanted;
@@ -82,7 +82,7 @@ static void on_idle(void *arg)
     idles++;
 }
 
-static const struct stage_events events = {on_wanted, on_room, on_idle};
+static const struct bounce_events events = {on_wanted, on_room, on_idle};
 
 static void on_done(struct bulk *bulk, tryst_status status, size_t bytes)
 {
@@ -108,17 +108,17 @@ static struct job *job_make(uint64_t tag)
 
 static tryst_status send_start(struct job *job)
 {
-    return stage_send(&stage, &lane, &ep, &job->bulk, true);
+    return bounce_send(&bounce, &lane, &ep, &job->bulk, true);
 }
 
 static tryst_status recv_start(struct job *job)
 {
-    return stage_recv(&stage, &lane, &ep, &job->bulk);
+    return bounce_recv(&bounce, &lane, &ep, &job->bulk);
 }
 
 static int progress(void)
 {
-    return stage.rail.ops->progress(&stage.rail);
+    return bounce.rail.ops->progress(&bounce.rail);
 }
 
 /* Complete the oldest bulk at the rail. */
@@ -144,12 +144,12 @@ static int setup(void **state)
 {
     memset(&rail, 0, sizeof rail);
     rail.base.ops = &rail_ops;
-    lane = other = (struct stage_lane){.busy = 0};
-    stage_lane_init(&lane);
-    stage_lane_init(&other);
+    lane = other = (struct bounce_lane){.busy = 0};
+    bounce_lane_init(&lane);
+    bounce_lane_init(&other);
     told = rooms = idles = 0;
     wanted = true;
-    stage_init(&stage, &events, NULL, NULL, NULL, 4 * BYTES);
+    bounce_init(&bounce, &events, NULL, NULL, NULL, 4 * BYTES);
     return 0;
 }
 
@@ -157,8 +157,8 @@ static int teardown(void **state)
 {
     assert_int_equal(lane.busy + other.busy, 0);
     assert_int_equal(lane.in_bytes + other.in_bytes, 0);
-    assert_int_equal(stage.out_used, 0);
-    stage_end(&stage);
+    assert_int_equal(bounce.out_used, 0);
+    bounce_end(&bounce);
     hand_check();
     return 0;
 }
@@ -179,8 +179,8 @@ static void test_order(void **state)
     struct job *jobs[3];
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(send_start(jobs[i] = job_make(i)), TRYST_OK);
-    assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_E_UNSUPPORTED);
-    assert_true(stage.rail.copies_busy > 0);
+    assert_int_equal(bounce.rail.ops->arm(&bounce.rail), TRYST_E_UNSUPPORTED);
+    assert_true(bounce.rail.copies_busy > 0);
     (void)progress();
     assert_int_equal(rail.sends_count, 0); /* no byte of the bulk is in the slot yet */
     (void)hand_run(0, 2);
@@ -203,7 +203,7 @@ static void test_order(void **state)
         assert_int_equal(jobs[i]->bytes, BYTES);
         job_ended(jobs[i], TRYST_OK);
     }
-    assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_OK);
+    assert_int_equal(bounce.rail.ops->arm(&bounce.rail), TRYST_OK);
 }
 
 /* A cancelled send never reaches the rail; a broken rail reports its own status. */
@@ -281,8 +281,8 @@ static void test_no_memory(void **state)
     job_ended(job, TRYST_E_NOMEM);
     job = job_make(1);
     alloc_fail_at(1); /* the slot's record */
-    stage_end(&stage);
-    stage_init(&stage, &events, NULL, NULL, NULL, 4 * BYTES);
+    bounce_end(&bounce);
+    bounce_init(&bounce, &events, NULL, NULL, NULL, 4 * BYTES);
     assert_int_equal(send_start(job), TRYST_AGAIN);
     assert_int_equal(recv_start(job), TRYST_OK);
     assert_true(alloc_fail_off());
@@ -300,7 +300,7 @@ static void test_direct(void **state)
     assert_int_equal(rail.sends_count, 1);
     assert_ptr_equal(rail.sends[0]->memory, &hand_row);
     assert_ptr_equal(rail.sends[0]->data, job->data);
-    assert_int_equal(stage_send(&stage, &lane, &ep, &to_host->bulk, false), TRYST_OK);
+    assert_int_equal(bounce_send(&bounce, &lane, &ep, &to_host->bulk, false), TRYST_OK);
     assert_int_equal(rail.sends_count,
                      1); /* the receiver has host memory: through a slot */
     hand_run_all();
@@ -343,21 +343,21 @@ static void test_refused_without_slot(void **state)
     assert_int_equal(send_start(left), TRYST_OK);
     for (uint64_t i = 0; i < 4; i++)
         assert_int_equal(
-            stage_send(&stage, &lane, &ep, &(jobs[i] = job_make(i))->bulk, false),
+            bounce_send(&bounce, &lane, &ep, &(jobs[i] = job_make(i))->bulk, false),
             TRYST_OK);
     send_ends(TRYST_E_UNSUPPORTED);
     send_ends(TRYST_E_UNSUPPORTED);
     hand_run_all();
     (void)progress();
     assert_int_equal(rail.sends_count, 4);
-    assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_E_UNSUPPORTED);
+    assert_int_equal(bounce.rail.ops->arm(&bounce.rail), TRYST_E_UNSUPPORTED);
     send_ends(TRYST_OK);
     (void)progress(); /* the first slot was returned and is used again */
     hand_run_all();
     (void)progress();
     assert_int_equal(rail.sends_count, 4);
     assert_int_equal(rail.sends[3]->tag, 8);
-    stage_lane_close(&lane);
+    bounce_lane_close(&lane);
     (void)progress();
     job_ended(left, TRYST_E_CANCELED);
     while (rail.sends_count)
@@ -420,13 +420,13 @@ static void test_cancel(void **state)
 {
     struct job *job = job_make(0), *come = job_make(1);
     assert_int_equal(recv_start(job), TRYST_OK);
-    stage_cancel(&ep, &job->bulk);
+    bounce_cancel(&ep, &job->bulk);
     assert_int_equal(rail.cancels, 1);
     recv_ends(TRYST_E_CANCELED, 0);
     job_ended(job, TRYST_E_CANCELED);
     assert_int_equal(recv_start(come), TRYST_OK);
     recv_ends(TRYST_OK, BYTES);
-    stage_cancel(&ep, &come->bulk);
+    bounce_cancel(&ep, &come->bulk);
     assert_int_equal(rail.cancels, 1);
     hand_run_all();
     (void)progress();
@@ -443,8 +443,8 @@ static void test_recvs_run_out(void **state)
     assert_int_equal(recv_start(more), TRYST_AGAIN);
     assert_true(lane.awaits_slot);
     for (uint64_t i = 2; i < 4; i++) /* the other half is for other peers */
-        assert_int_equal(stage_recv(&stage, &other, &ep, &(jobs[i] = job_make(i))->bulk),
-                         TRYST_OK);
+        assert_int_equal(
+            bounce_recv(&bounce, &other, &ep, &(jobs[i] = job_make(i))->bulk), TRYST_OK);
     (void)progress();
     assert_int_equal(rooms, 0);
     recv_ends(TRYST_OK, BYTES);
@@ -453,9 +453,9 @@ static void test_recvs_run_out(void **state)
     assert_int_equal(rooms, 1);
     assert_int_equal(recv_start(more), TRYST_OK);
     assert_int_equal(recv_start(again), TRYST_AGAIN);
-    assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_OK);
+    assert_int_equal(bounce.rail.ops->arm(&bounce.rail), TRYST_OK);
     recv_ends(TRYST_E_CANCELED, 0); /* withdrawn: no copy ends, and a slot is free */
-    assert_int_equal(stage.rail.ops->arm(&stage.rail), TRYST_AGAIN);
+    assert_int_equal(bounce.rail.ops->arm(&bounce.rail), TRYST_AGAIN);
     assert_int_equal(progress(), 1);
     assert_int_equal(rooms, 2);
     (void)progress();
@@ -480,7 +480,7 @@ static void test_close(void **state)
     recv_ends(TRYST_OK, BYTES);
     assert_int_equal(send_start(out), TRYST_OK);
     assert_int_equal(recv_start(at_rail), TRYST_OK);
-    stage_lane_close(&lane);
+    bounce_lane_close(&lane);
     recv_ends(TRYST_E_CANCELED, 0); /* the status from the rail */
     (void)progress();
     assert_int_equal(out->done + in->done, 0);

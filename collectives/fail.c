@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of failures (explain.h).
+ * Failures of a collective (fail.h).
  *
- * Idea: a rank has evidence of its neighbours only. A neighbour has joined if any flow
- * with the neighbour has met its other end (flow_sight). A deadline names a neighbour
- * that has not joined. At the rank where the deadline passed, all neighbours may have
- * joined, so each rank that the deadline reaches adds its own missing neighbour.
+ * Idea: a failure is noted where it occurs; the engine (coll.c) then fails all flows of
+ * the run with the first cause. A rank that died or left fails later collectives too.
+ *
+ * A rank has evidence of its neighbours only. A neighbour has joined if any flow with the
+ * neighbour has met its other end (flow_sight). A deadline names a neighbour that has not
+ * joined. At the rank where the deadline passed, all neighbours may have joined, so each
+ * rank that the deadline reaches adds its own missing neighbour.
  */
-#include "explain.h"
+#include "fail.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory/alloc.h"
 #include "rendezvous/coll_op.h"
+#include "subgroup.h"
 
 const char *coll_kind_name(tryst_coll_kind kind)
 {
@@ -29,11 +34,6 @@ const char *coll_kind_name(tryst_coll_kind kind)
                                         [TRYST_COLL_GATHER] = "gather",
                                         [TRYST_COLL_SCATTER] = "scatter"};
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : names[0];
-}
-
-const char *run_kind_name(const struct coll_run *run)
-{
-    return coll_kind_name(run->coll->kind);
 }
 
 static int32_t run_flow_rank(const struct coll_run *run, uint32_t index)
@@ -107,10 +107,7 @@ static size_t put_missing(const struct coll_run *run, uint32_t index, char *to,
         [FLOW_UNCONNECTED] = "rank %" PRId32 " is not connected yet",
         [FLOW_STARTS_THERE] = "the fabric of rank %" PRId32 " still starts",
         [FLOW_STARTS_HERE] = "this rank's fabric to rank %" PRId32 " still starts"};
-    enum flow_sight seen = sight(run, index);
-    if (seen == FLOW_MET)
-        return 0;
-    int n = snprintf(to, room, formats[seen], run_flow_rank(run, index));
+    int n = snprintf(to, room, formats[sight(run, index)], run_flow_rank(run, index));
     return n < 0 ? 0 : (size_t)n;
 }
 
@@ -147,7 +144,8 @@ static void explain_loss(const struct coll_run *run, char *to, size_t room)
             return;
 }
 
-void run_explain(struct coll_run *run, const char *text)
+/* Write the text for run->cause. `text` is the text of the failed part, NULL: none. */
+static void explain(struct coll_run *run, const char *text)
 {
     const struct cause *cause = &run->cause;
     bool is_own = cause->origin_rank == coll_op_rank(run->op);
@@ -172,4 +170,76 @@ void run_explain(struct coll_run *run, const char *text)
     mem_free(run->text);
     run->text = mem_strdup(whole);
     run->reason = run->text ? run->text + head : NULL;
+}
+
+/* ---- causes ------------------------------------------------------------------------ */
+
+/* Note the cause if a rank has died or left. Later collectives with this rank fail with
+ * the cause, since they would wait for the rank. */
+static void lost_rank_add(struct colls *colls, struct cause cause)
+{
+    bool gone = cause.status == TRYST_E_PEER || cause.status == TRYST_E_LEFT;
+    if (!gone || cause.origin_rank < 0)
+        return;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (colls->lost[i].origin_rank == cause.origin_rank)
+            return;
+    if (colls->lost_count < colls->lost_capacity)
+        colls->lost[colls->lost_count++] = cause;
+}
+
+void run_fail(struct coll_run *run, struct cause cause, const char *text)
+{
+    lost_rank_add(run->coll->colls, cause);
+    if (!run_failed(run)) {
+        run->cause = cause;
+        if (cause.origin_rank < 0)
+            run->cause.origin_rank = coll_op_rank(run->op);
+        explain(run, text);
+    }
+    run_mark(run);
+}
+
+/* Return the cause of the first lost rank that takes part in the run; NULL: none is
+ * lost. */
+static const struct cause *lost_cause_find(const struct coll_run *run)
+{
+    const struct colls *colls = run->coll->colls;
+    for (int32_t i = 0; i < colls->lost_count; i++)
+        if (subgroup_has(run->coll->subgroup, colls->lost[i].origin_rank))
+            return &colls->lost[i];
+    return NULL;
+}
+
+/* The flows of the run carry the cause to the other ranks. */
+void run_fail_if_lost(struct coll_run *run)
+{
+    char text[64];
+    const struct cause *cause = lost_cause_find(run);
+    if (!cause)
+        return;
+    snprintf(text, sizeof text, "rank %" PRId32 " %s", cause->origin_rank,
+             cause->status == TRYST_E_LEFT ? "has left the group"
+                                           : "was lost in an earlier collective");
+    run_fail(run, *cause, text);
+}
+
+/* ---- flows ------------------------------------------------------------------------- */
+
+struct cause coll_flow_failing(const struct flow *flow)
+{
+    return container_of(flow, struct coll_flow, flow)->tree->run->cause;
+}
+
+void coll_flow_ended(struct flow *flow, struct cause cause, const char *text)
+{
+    struct coll_flow *of = coll_flow_of(flow);
+    struct coll_run *run = of->tree->run;
+    assert(of->is_live);
+    of->is_live = of->waits = false;
+    run->live--;
+    (void)urgent_remove(&of->waiter);
+    if (cause.status != TRYST_OK)
+        run_fail(run, cause, text);
+    tree_mark(of->tree);
 }
