@@ -11,6 +11,7 @@
 #include "rendezvous/peer/loss.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/progress/overdue.h"
+#include "rendezvous/protocol/channel.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -69,9 +70,9 @@ static void dump_peer(int fd, const struct peer *peer)
         peer->endpoint.candidates_count
             ? transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate])
             : "-",
-        peer->endpoint.mechanism, peer->out.frames_sent, peer->out.frames_acked,
-        peer->in.frames_read, peer->out.wants_sent, peer->out.wants_acked,
-        peer->in.parked_count, peer->lane.in_flight_bytes, path->window_bytes,
+        peer->endpoint.mechanism, peer->frames.sent, peer->frames.acked,
+        peer->frames.read, peer_out(peer)->wants_sent, peer_out(peer)->wants_acked,
+        peer_in(peer)->parked_count, peer->lane.in_flight_bytes, path->window_bytes,
         path->slice_bytes, (double)path->bytes_per_s * 1e-6, (double)path->rtt_ns * 1e-3,
         bulk, loss);
 }

@@ -130,8 +130,7 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
     info_p->window_bytes = peer->lane.path.window_bytes;
     bulk_times_read(peer, info_p);
     /* The transport of a peer stays known after the peer is gone. */
-    if (peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
-        peer->in.frames_read) {
+    if (peer->endpoint.state == PEER_EP_READY || peer->frames.sent || peer->frames.read) {
         info_p->transport =
             transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]);
         info_p->mechanism = peer->endpoint.mechanism;

@@ -20,6 +20,7 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/peer/tree.h"
 #include "rendezvous/progress/pass.h"
+#include "rendezvous/protocol/frames.h"
 #include "step.h"
 
 /* The most polls that read what has come, before this rank sends LEAVE. */
@@ -73,10 +74,9 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
  * in frames without records may still be in flight when LEAVE comes. */
 static void acks_count(struct peer *peer)
 {
-    if (peer->endpoint.state != PEER_EP_READY || !peer->in.stream.got)
+    if (peer->endpoint.state != PEER_EP_READY || !peer_in(peer)->stream.got)
         return;
-    peer->in.header_due = true;
-    peer_flush_later(peer);
+    peer_header_queue(peer);
 }
 
 /* End all operations and steps of this rank. */
@@ -107,9 +107,10 @@ static bool peer_is_quiet(const struct peer *peer)
 {
     if (!peer_is_reached(peer))
         return true;
-    return urgent_empty(&peer->out.pending) && list_empty(&peer->out.want_answers) &&
-           !peer->out.answers_count && !peer->in.closed_count && !peer->in.unacked &&
-           !peer->in.header_due;
+    return urgent_empty(&peer_out(peer)->pending) &&
+           list_empty(&peer_out(peer)->want_answers) && !peer_out(peer)->answers_count &&
+           !peer_in(peer)->closed_count && !peer_in(peer)->unacked &&
+           !peer_in(peer)->header_due;
 }
 
 /* True if the peer has read all frames that were sent, as its LEAVE, its heartbeats or
@@ -117,8 +118,8 @@ static bool peer_is_quiet(const struct peer *peer)
 static bool peer_has_read(const struct peer *peer)
 {
     return !peer_is_reached(peer) || peer->rank == peer->rdv->group->roster.rank ||
-           peer->liveness.peer_read >= peer->out.frames_sent ||
-           peer->out.frames_acked == (uint32_t)peer->out.frames_sent;
+           peer->liveness.peer_read >= peer->frames.sent ||
+           peer->frames.acked == (uint32_t)peer->frames.sent;
 }
 
 /* True if no step is open and nothing is left to send. */

@@ -32,7 +32,6 @@
 #include "rendezvous/protocol/frames.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/protocol.h"
-#include "rendezvous/protocol/records.h"
 #include "rendezvous/protocol/recv_run.h"
 #include "rendezvous/protocol/send_run.h"
 #include "rendezvous/protocol/want.h"
@@ -44,9 +43,10 @@
 enum { LINKS_PENDING_MAX = 64 };
 
 /* Functions of the protocol and of steps that peer/ calls. */
-static const struct peer_events peer_events = {.open = protocol_peer_open,
-                                               .connect = protocol_peer_connect,
-                                               .frame = records_read,
+static const struct peer_events peer_events = {.peer_bytes = sizeof(struct channel),
+                                               .open = channel_open,
+                                               .connect = channel_connect,
+                                               .frame = protocol_peer_frame,
                                                .tick = protocol_peer_tick,
                                                .gone = protocol_peer_gone,
                                                .close = protocol_peer_close,
@@ -137,7 +137,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     hash_table_init(&rdv->ids.table);
     settings_read(rdv);
     gates_open(&rdv->gates);
-    bounce_init(&rdv->bounce, &op_device_bounce_events, rdv, rdv->host, rdv->memory,
+    bounce_init(&rdv->bounce, &protocol_bounce_events, rdv, rdv->host, rdv->memory,
                 config_bytes(rdv->config, CONFIG_STAGE_BYTES));
     if (status != TRYST_OK || pools_open(rdv) != TRYST_OK) {
         rendezvous_close(rdv);

@@ -258,7 +258,7 @@ void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status statu
     close_ops(&scope->ops, status, text);
     close_ops(&scope->warned, status, text);
     bool leaves = status == TRYST_E_CONTEXT;
-    producer_scope_answer(scope, RECORD_CLOSED, leaves ? TRYST_E_LEFT : TRYST_E_CLOSED,
+    protocol_scope_answer(scope, RECORD_CLOSED, leaves ? TRYST_E_LEFT : TRYST_E_CLOSED,
                           rank);
     rendezvous_reap_later(rdv, scope);
 }

@@ -91,18 +91,24 @@ uint32_t live_place_next(const struct live *live, uint32_t place)
     return (uint32_t)(next - taken);
 }
 
-__attribute__((cold)) void live_key_put(live_word *record, const tryst_key *key)
+__attribute__((noinline)) void live_key_put(live_word *record, const tryst_key *key)
 {
     size_t bytes = key ? key->bytes : 0;
     live_put(&record[LIVE_HASH], key ? key->hash : 0);
     live_put(&record[LIVE_KEY_BYTES], bytes);
     if (bytes > TRYST_LIVE_KEY_MAX)
         bytes = TRYST_LIVE_KEY_MAX;
-    for (size_t at = 0; at < bytes; at += WORD) {
-        uint64_t word = 0;
-        memcpy(&word, key->string + at, bytes - at < WORD ? bytes - at : WORD);
+    uint64_t word;
+    size_t at = 0;
+    for (; at + WORD <= bytes; at += WORD) {
+        memcpy(&word, key->string + at, WORD);
         live_put(&record[LIVE_KEY + at / WORD], word);
     }
+    if (at == bytes)
+        return;
+    word = 0;
+    memcpy(&word, key->string + at, bytes - at);
+    live_put(&record[LIVE_KEY + at / WORD], word);
 }
 
 void live_op_put(live_word *record, const struct live_op *op, uint64_t done_bytes,

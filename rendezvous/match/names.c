@@ -155,15 +155,11 @@ static bool terms_hold(const struct declared *place, const struct name_terms *te
            flow_shapes_equal(shape, terms->shape);
 }
 
-bool name_adopt(struct names_out *names, struct entry *entry,
-                const struct name_terms *terms)
+struct declared *name_valid(const struct names_out *names, const struct entry *entry,
+                            const struct name_terms *terms)
 {
     struct declared *place = place_find(names, entry->key);
-    if (!place || !terms_hold(place, terms))
-        return false;
-    entry->declared = place->count;
-    entry->declared_at = place;
-    return true;
+    return place && terms_hold(place, terms) ? place : NULL;
 }
 
 void name_add(struct names_out *names, struct entry *entry,
@@ -175,14 +171,14 @@ void name_add(struct names_out *names, struct entry *entry,
         place_clear(names, old);
     place_clear(names, place);
     place->key = prepared_ref(entry->key);
-    place->count = entry->declared = names->count;
+    place->count = names->count;
     place->step_high = terms->step_high;
     place->seq_high = terms->seq_high;
     place->plain_high = terms->shape ? PLAIN_NONE : terms->seq_high;
     if (terms->shape)
         place->shape = *terms->shape;
     hash_table_add(&names->index, &place->node, place->key->table_hash);
-    entry->declared_at = place;
+    name_adopt(entry, place);
 }
 
 void name_withdraw(struct names_out *names, struct entry *entry)

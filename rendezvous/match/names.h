@@ -141,10 +141,16 @@ static inline bool name_is_declared(const struct entry *entry, uint64_t seq)
     const struct declared *place = entry->declared_at;
     return place && place->count == entry->declared && place->plain_high == seq >> 32;
 }
-/** Set the entry's name to the valid name of its key with these terms. False: there is
+/** Return the valid declaration of the entry's key with these terms; NULL: there is
  *  none. */
-bool name_adopt(struct names_out *names, struct entry *entry,
-                const struct name_terms *terms);
+struct declared *name_valid(const struct names_out *names, const struct entry *entry,
+                            const struct name_terms *terms);
+/** Set the entry's name to that of the valid declaration of its key. */
+static inline void name_adopt(struct entry *entry, struct declared *place)
+{
+    entry->declared = place->count;
+    entry->declared_at = place;
+}
 /** Declare the next name for the entry's key, and set the entry's name to it. */
 void name_add(struct names_out *names, struct entry *entry,
               const struct name_terms *terms);

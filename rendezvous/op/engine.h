@@ -132,7 +132,7 @@ struct rendezvous {
     struct scopes scopes; /**< the steps of the group */
     struct list completed;
     struct list flush;
-    /** peer->out.idle_node: peers with records or headers for the next idle pass. */
+    /** channel->out.idle_node: peers with records or headers for the next idle pass. */
     struct list idle_peers;
     struct {
         /** True: acknowledgements may wait when a thread leaves the engine. */
@@ -140,7 +140,7 @@ struct rendezvous {
         /** Consecutive calls of the timer that found no acknowledgement waiting. */
         uint32_t timer_idle;
     } acks;
-    /** peer->in.unannounced_node: peers with small receives that are not announced. */
+    /** channel->in.unannounced_node: peers with small receives that are not announced. */
     struct list unannounced_peers;
     struct {
         tryst_op **items;

@@ -201,13 +201,14 @@ struct tryst_op {
     struct list_node scope_node; /**< in scope->ops or scope->warned */
     /** Holds the sequence number; in entry->sends or entry->recvs. */
     struct queue_node queued;
-    /** In peer->out.pending, out.wants_waiting or in.unannounced. */
+    /** In channel->out.pending, out.wants_waiting or in.unannounced
+     *  (protocol/channel.h). */
     struct urgent_node pending_node;
     union {
-        struct urgent_node slot_node;  /**< receive: in peer->in.slots_waiting */
-        struct list_node waiting_node; /**< send: in peer->out.waiting_sends */
+        struct urgent_node slot_node;  /**< receive: in channel->in.slots_waiting */
+        struct list_node waiting_node; /**< send: in channel->out.waiting_sends */
     };
-    /** Receive: in peer->out.deferred_ops. Send: in out.posted_sends or
+    /** Receive: in channel->out.deferred_ops. Send: in out.posted_sends or
      *  out.blocked_sends. */
     struct urgent_node deferred_node;
     struct list_node done_node; /**< in rdv->completed */

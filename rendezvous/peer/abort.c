@@ -274,9 +274,9 @@ void abort_note_apply(struct rendezvous *rdv, struct scope *scope)
 static bool early_is_full(const struct peer *from, int32_t origin)
 {
     if (from->rank == origin)
-        return from->in.early_aborts == EARLY_ABORTS_MAX;
+        return from->early_aborts == EARLY_ABORTS_MAX;
     return from->rdv->group->passed_aborts[origin] == EARLY_ABORTS_MAX ||
-           from->in.passed_aborts == PASSED_ABORTS_MAX;
+           from->passed_aborts == PASSED_ABORTS_MAX;
 }
 
 /* Count, or stop counting, the abort of an early scope. */
@@ -284,10 +284,10 @@ static void early_count(struct rendezvous *rdv, const struct scope *scope, int c
 {
     struct peer *from = rdv->group->peers[scope->early_from];
     if (from->rank == scope->early_origin) {
-        from->in.early_aborts += (uint32_t)count;
+        from->early_aborts += (uint32_t)count;
         return;
     }
-    from->in.passed_aborts += (uint32_t)count;
+    from->passed_aborts += (uint32_t)count;
     rdv->group->passed_aborts[scope->early_origin] += (uint16_t)count;
 }
 

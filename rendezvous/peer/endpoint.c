@@ -172,7 +172,7 @@ static void candidate_leave(struct peer *peer)
     assert(peer->life < PEER_GIVING_UP);
     /* from OPENING, STARTING, or READY before the first frame */
     peer->endpoint.state = PEER_EP_REFUSED;
-    list_remove(&peer->out.flush_node);
+    list_remove(&peer->flush_node);
     engine_reap_soon(peer->rdv);
 }
 
@@ -360,7 +360,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
         peer->endpoint.refused_ahead = (int)candidate + 1;
     if (candidate != (uint32_t)peer->endpoint.candidate)
         return;
-    if (peer->endpoint.state == PEER_EP_READY && peer->out.frames_sent) {
+    if (peer->endpoint.state == PEER_EP_READY && peer->frames.sent) {
         peer_fault(peer, PEER_FAULT_REFUSED_IN_USE, NULL);
         return;
     }
@@ -476,7 +476,7 @@ void peer_ep_lost(struct peer *peer, const char *text)
         mechanism_set(peer, what, strlen(what));
     peer->endpoint.broken = true;
     peer_suspect(peer, SUSPICION_LOST);
-    list_remove(&peer->out.flush_node);
+    list_remove(&peer->flush_node);
     engine_tick_at(peer->rdv, 0);
 }
 

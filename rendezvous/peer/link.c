@@ -468,8 +468,7 @@ void peer_link_close(struct peer *peer)
 
 static void counts_send(struct peer *peer, uint8_t type)
 {
-    struct link_heartbeat counts = {.sent = peer->out.frames_sent,
-                                    .read = peer->in.frames_read};
+    struct link_heartbeat counts = {.sent = peer->frames.sent, .read = peer->frames.read};
     if (!peer->link.link || peer->link.state != PEER_LINK_UP)
         return;
     peer->liveness.heartbeat_sent = counts.sent;
@@ -479,8 +478,8 @@ static void counts_send(struct peer *peer, uint8_t type)
 
 void peer_heartbeat(struct peer *peer)
 {
-    if (peer->out.frames_sent != peer->liveness.heartbeat_sent ||
-        peer->in.frames_read != peer->liveness.heartbeat_read)
+    if (peer->frames.sent != peer->liveness.heartbeat_sent ||
+        peer->frames.read != peer->liveness.heartbeat_read)
         counts_send(peer, LINK_HEARTBEAT);
 }
 

@@ -184,11 +184,11 @@ static uint64_t behind_limit_ns(uint64_t timeout_ns)
 /* Check for missing frames, after `passed_ns` more in which both ranks made passes. */
 static void data_path_check(struct peer *peer, uint64_t passed_ns)
 {
-    bool behind = peer->in.frames_read < peer->liveness.peer_sent;
+    bool behind = peer->frames.read < peer->liveness.peer_sent;
     bool still = behind && peer->liveness.behind &&
-                 peer->in.frames_read == peer->liveness.behind_read;
+                 peer->frames.read == peer->liveness.behind_read;
     peer->liveness.behind = behind;
-    peer->liveness.behind_read = peer->in.frames_read;
+    peer->liveness.behind_read = peer->frames.read;
     peer->liveness.behind_ns = still ? peer->liveness.behind_ns + passed_ns : 0;
     if (still &&
         peer->liveness.behind_ns >= behind_limit_ns(peer->rdv->set.peer_timeout_ns))
@@ -298,7 +298,7 @@ static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
 /* True if the peer has left and all its frames have been read. */
 static bool has_ended(const struct peer *peer)
 {
-    return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
+    return peer->left && peer->frames.read >= peer->liveness.leave_sent;
 }
 
 /* End a connect that has timed out. A peer that accepted and dropped each connection was

@@ -35,8 +35,7 @@ enum { SEARCHES_MAX = 8, DOUBLINGS_MAX = 5, PROBES_MAX = 120 };
 /* True if this rank has sent what the peer has not received, as far as it is known. */
 static bool is_waiting(const struct peer *peer)
 {
-    return peer->lane.in_flight_bytes ||
-           peer->out.frames_sent > peer->liveness.peer_read ||
+    return peer->lane.in_flight_bytes || peer->frames.sent > peer->liveness.peer_read ||
            peer->endpoint.state == PEER_EP_OPENING;
 }
 

@@ -52,7 +52,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
 
 struct peer *peer_make(struct tryst_group *group, int rank)
 {
-    struct peer *peer = mem_zalloc(sizeof *peer);
+    struct peer *peer = mem_zalloc(group->rdv->peer_events->peer_bytes);
     if (!peer)
         return NULL;
     if (peer_open(peer, group->rdv, rank) != TRYST_OK) {
@@ -80,7 +80,7 @@ void peer_close(struct peer *peer)
     assert(!peer->endpoint.ep);
     held_drop(peer);
     peer_link_close(peer);
-    list_remove(&peer->out.flush_node);
+    list_remove(&peer->flush_node);
     peer->rdv->peer_events->close(peer);
 }
 
@@ -100,9 +100,9 @@ void peer_connect_start(struct peer *peer)
 
 void peer_flush_later(struct peer *peer)
 {
-    if (!list_linked(&peer->out.flush_node) && peer->endpoint.state == PEER_EP_READY &&
+    if (!list_linked(&peer->flush_node) && peer->endpoint.state == PEER_EP_READY &&
         !peer->endpoint.broken)
-        list_push_back(&peer->rdv->flush, &peer->out.flush_node);
+        list_push_back(&peer->rdv->flush, &peer->flush_node);
 }
 
 bool peer_has_left(const struct peer *peer)
@@ -132,7 +132,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     peer->life = PEER_GIVING_UP;
     /* from any state: no other candidate follows */
     peer->endpoint.state = PEER_EP_CLOSING;
-    list_remove(&peer->out.flush_node);
+    list_remove(&peer->flush_node);
     peer->liveness.gone_status = status;
     gone_text_put(peer, text);
     rdv->counters.peers_given_up += !expected;
@@ -182,9 +182,9 @@ void peer_live_put(const struct peer *peer)
         .pid = unix_link ? link_peer_pid(peer->link.link) : 0,
         .lost_to_mtu = loss_mtu(&peer->loss.to),
         .lost_from_mtu = loss_mtu(&peer->loss.from),
-        .frames_sent = peer->out.frames_sent,
-        .frames_acked = peer->out.frames_acked,
-        .frames_read = peer->in.frames_read,
+        .frames_sent = peer->frames.sent,
+        .frames_acked = peer->frames.acked,
+        .frames_read = peer->frames.read,
         .in_flight_bytes = peer->lane.in_flight_bytes,
         .bytes_sent = peer->bytes_sent,
         .bytes_received = peer->bytes_received,

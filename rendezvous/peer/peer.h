@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file peer.h
- *  One remote rank: its link, its endpoint, and the protocol's state in both directions.
+ *  One remote rank: its link, its endpoint, and the proofs that it lives. The protocol's
+ *  state of a peer is behind this struct (protocol/channel.h).
  *
  *  Life:
  *
@@ -31,8 +32,6 @@
 #include "commsched/sched/transfer.h"
 #include "core/memory/list.h"
 #include "core/os/poller.h"
-#include "rendezvous/match/names.h"
-#include "rendezvous/numbers/stream.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/messages.h"
@@ -40,8 +39,6 @@
 #include "transports/link/link.h"
 #include "transports/select.h"
 #include "transports/transport.h"
-
-struct want;
 
 /** Bytes of the text of a peer's end: room for an address, an errno and a hint. */
 enum { PEER_TEXT_MAX = 384 };
@@ -60,24 +57,6 @@ enum peer_ep_state {
     PEER_EP_REFUSED, /**< being closed; the next candidate follows */
     PEER_EP_STARTING
 };
-
-/** An answer that no operation carries as a flag. */
-struct answer {
-    uint64_t id;
-    uint64_t step; /**< with a status: id of the step that the record was for */
-    int32_t origin_rank;
-    int16_t status; /**< tryst_status */
-    uint8_t type;   /**< RECORD_DEFERRED, _CLOSED, _CANCELED, _KEPT or _DONE */
-    bool for_want;  /**< its WANT counts as not taken up until the answer is sent */
-};
-
-/** The most steps that are noted for having new sends since the last ASK. */
-enum { REQUESTS_NEW_MAX = 16 };
-
-/** The most failures of flows that may wait for a peer's eager credit or for their WANTs,
- *  also after their step was closed. Further failures are dropped: their WANTs end with
- *  TRYST_E_CLOSED after the close. */
-enum { FAILURES_MAX = 1024 };
 
 /** A connect message that came before its endpoint was open. */
 struct held_message {
@@ -160,94 +139,10 @@ struct peer_endpoint {
     char refused[2 * TRANSPORT_TEXT_MAX];
 };
 
-/** State of the protocol for what this rank sends, and for the replies to it. */
-struct peer_out {
-    uint64_t frames_sent;
-    uint32_t frames_acked;
-    struct list_node flush_node; /**< in rdv->flush */
-    struct list_node idle_node;  /**< in rdv->idle_peers: see peer_idle_later */
-    struct urgent_queue pending; /**< operations with records queued */
-    /* This rank's receives: */
-    struct urgent_queue wants_waiting; /**< receives that wait for WANT quota */
-    struct urgent_queue deferred_ops;  /**< receives that the peer has deferred */
-    uint32_t wants_sent, wants_acked;
-    uint32_t pauses_sent; /**< rdv->bulk.pauses as of the newest frame sent */
-    /** Flags for each frame's header: lane.path.slice_bytes as of the newest DONE. */
-    uint8_t slice_flags;
-    /* This rank's sends: */
-    /** Large sends in state POSTED: their WANT has not come. */
-    struct urgent_queue posted_sends;
-    /** Small sends in state POSTED: they lack eager credit or a WANT. */
-    struct urgent_queue blocked_sends;
-    /** All sends in these two queues, and small flows that are not ready (closed.c). */
-    struct list waiting_sends;
-    /** Failures of flows that wait for eager credit or a WANT, at most FAILURES_MAX. */
-    uint32_t failures_count;
-    bool blocked;      /**< blocked_sends are to be reported by BLOCKED in frames */
-    bool blocked_sent; /**< the newest frame carried BLOCKED */
-    struct stream_out stream; /**< DATA that was sent */
-    struct names_out names;   /**< names of keys in DATA that is sent */
-    uint64_t eager_used;
-    bool requests_due; /**< ASK is queued for all steps with sends that wait for a WANT */
-    /** Under `requests_due`: first position in scopes.all that ASK has not covered
-     *  yet. */
-    uint32_t request_from;
-    uint32_t requests_queued; /**< number of requests_new for which ASK is queued */
-    /** Number of steps noted in requests_new, for which an idle pass queues ASK. */
-    uint32_t requests_new_count;
-    uint64_t requests_new[REQUESTS_NEW_MAX];
-    /* Answers to the peer: */
-    struct list want_answers; /**< struct want: CANCELED or CLOSED is queued */
-    struct answer *answers;   /**< ring, allocated with the endpoint */
-    uint32_t answers_head, answers_count;
-};
-
-/** State of the protocol for what the peer sends, and for the replies to it. */
-struct peer_in {
-    uint64_t frames_read;
-    uint32_t frames_acked;
-    /* Small tensors: */
-    struct stream_in stream; /**< DATA that has come */
-    uint32_t unacked;        /**< DATA done since the last header that was sent */
-    /** out.stream.next when a thread last left the library with acks due. */
-    uint64_t left_next;
-    /** A header is to be sent for acks or for the flags below, even without records. */
-    bool header_due;
-    bool counted; /**< the header that header_due causes counts as a frame */
-    /** The header that header_due causes probes the path: it requests a frame that counts
-     *  (protocol.c). */
-    bool probe;
-    uint8_t header_flags;   /**< flags of the newest frame (wire.h) */
-    struct names_in names;  /**< names of keys in the peer's DATA */
-    struct list unexpected; /**< DATA that came before its receive (eager.h) */
-    /** Bytes of the peer's eager credit that `unexpected` holds. */
-    uint64_t unexpected_bytes;
-    struct urgent_queue unannounced; /**< small receives that have not sent a WANT */
-    /** In rdv->unannounced_peers while `unannounced` may have receives. */
-    struct list_node unannounced_node;
-    /* The peer's WANTs: */
-    uint32_t wants_got, wants_unanswered, wants_acked;
-    uint32_t text_bytes;     /**< bytes of kept texts of failures (peer_text_keep) */
-    struct hash_table wants; /**< by the peer's ids (want.h) */
-    struct list wants_list;
-    uint32_t parked_count;
-    uint32_t early_wants; /**< parked WANTs of steps not opened here yet */
-    /** Aborts of steps that are not open here yet: of the peer itself, and of others that
-     *  it has passed on. */
-    uint32_t early_aborts, passed_aborts;
-    /** Steps closed here that the peer has sent ASK for: answers are queued. */
-    uint64_t *closed_steps;
-    /** closed_count is at most REQUESTS_MAX; at 0 a large array is freed. */
-    uint32_t closed_count, closed_capacity;
-    /* Posted slices: */
-    /** Receives with a slice to post that wait for a free slot. */
-    struct urgent_queue slots_waiting;
-    /** The transport, or the pool, had no room for a slice: each pass tries again. */
-    bool post_refused;
-    uint32_t slots_ahead; /**< posted slices that may not be ready at the sender */
-    uint32_t slots_ready; /**< posted slices that are ready at the sender */
-    /** Bytes of slots_ready; a tensor's last slice counts as a whole one. */
-    uint64_t ready_bytes;
+/** The frames that count, as the protocol sends and reads them. */
+struct peer_frames {
+    uint64_t sent, read;
+    uint32_t acked; /**< of `sent`: the peer has read them; the lower half */
 };
 
 /** Reasons to suspect that the peer has ended. Whether it has left or died may be known
@@ -269,7 +164,7 @@ struct suspicion {
 /** Proofs that the peer lives or has ended (liveness.c). */
 struct peer_liveness {
     struct poller_source pidfd; /**< fd -1: none */
-    uint64_t heartbeat_sent;    /**< out.frames_sent in the last heartbeat */
+    uint64_t heartbeat_sent;    /**< frames.sent in the last heartbeat */
     uint64_t heartbeat_read;
     uint64_t peer_sent; /**< frames sent, as the peer last reported */
     uint64_t peer_read; /**< frames read of this rank's, as the peer last reported */
@@ -278,8 +173,8 @@ struct peer_liveness {
     bool answered; /**< the peer has made a pass since the last EP_OPEN */
     /** The end is expected, not a failure: this rank leaves too. */
     bool end_expected;
-    bool behind;          /**< in.frames_read < peer_sent at the last check */
-    uint64_t behind_read; /**< in.frames_read at the last check */
+    bool behind;          /**< frames.read < peer_sent at the last check */
+    uint64_t behind_read; /**< frames.read at the last check */
     /** Time for which `behind` has held without progress while both ranks made passes. */
     uint64_t behind_ns;
     uint64_t leave_sent; /**< frames that the peer had sent when it left */
@@ -307,12 +202,10 @@ struct peer {
     uint8_t life; /**< enum peer_life */
     bool is_self;
     bool left; /**< LEAVE came */
-    /** WANTs of the peer were deferred: OFFER each send when it is ready. */
-    bool deferred;
     struct peer_link link;
     struct peer_endpoint endpoint;
-    struct peer_out out;
-    struct peer_in in;
+    struct peer_frames frames;   /**< set by the protocol */
+    struct list_node flush_node; /**< in rdv->flush */
     struct peer_liveness liveness;
     struct peer_loss loss;
     struct sched_lane lane;
@@ -320,7 +213,11 @@ struct peer {
     struct bounce_lane bounce;
     struct peer_clock clock;
     uint64_t bytes_sent, bytes_received, wrong_cookies;
+    uint32_t text_bytes;  /**< bytes of kept texts of failures (peer_text_keep) */
     uint64_t aborts_sent; /**< causes up to this abort_number were sent */
+    /** Aborts of steps that are not open here yet: of the peer itself, and of others that
+     *  it has passed on. */
+    uint32_t early_aborts, passed_aborts;
     bool pair_made;
     /** The key of this rank and the peer, if `pair_made`. */
     uint8_t pair[RANK_KEY_BYTES];
@@ -328,8 +225,9 @@ struct peer {
 
 /** Functions that the protocol above offers to a peer. */
 struct peer_events {
-    /** Initialize a new peer, which is zeroed but for the members that this layer has
-     *  set. */
+    /** The bytes of a peer with the protocol's state; struct peer is its first member. */
+    size_t peer_bytes;
+    /** Initialize the protocol's state of a new peer, which is zeroed. */
     void (*open)(struct peer *peer);
     /** Allocate memory for frames before the endpoint is opened; false: out of memory. */
     bool (*connect)(struct peer *peer);

@@ -12,8 +12,8 @@
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/loss.h"
 #include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/flow_op.h"
 #include "rendezvous/protocol/op_device.h"
+#include "rendezvous/protocol/producer.h"
 #include "rendezvous/protocol/recv_run.h"
 #include "rendezvous/protocol/send_run.h"
 

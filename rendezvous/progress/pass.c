@@ -112,7 +112,7 @@ static int flush_all(struct rendezvous *rdv)
     list_init(&now);
     list_append(&now, &rdv->flush); /* a peer without room joins the next pass */
     while ((node = list_first(&now)) != NULL)
-        count += peer_flush(container_of(node, struct peer, out.flush_node));
+        count += peer_flush(container_of(node, struct peer, flush_node));
     return count;
 }
 
@@ -121,7 +121,7 @@ static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
     while ((node = list_first(&rdv->idle_peers)) != NULL)
-        peer_queue_waiting(container_of(node, struct peer, out.idle_node));
+        peer_queue_waiting(&container_of(node, struct channel, out.idle_node)->peer);
 }
 
 /* Send the WANTs of small receives, before the thread sleeps and at each tick. */
@@ -129,7 +129,7 @@ static void announce_all(struct rendezvous *rdv)
 {
     struct list_node *node;
     while ((node = list_first(&rdv->unannounced_peers)) != NULL)
-        peer_announce(container_of(node, struct peer, in.unannounced_node));
+        peer_announce(&container_of(node, struct channel, in.unannounced_node)->peer);
 }
 
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
@@ -187,24 +187,11 @@ static bool ack_timer_start(struct rendezvous *rdv)
     return rdv->acks.timer_runs;
 }
 
-/* Decide, when a thread leaves, whether acknowledgements to the peer wait for a reply:
- * true if a small tensor was sent to the peer since a thread last left, so that the next
- * one can carry them, and the timer runs. */
-static bool acks_defer(struct peer *peer)
-{
-    if (!peer->in.unacked || peer->out.requests_new_count ||
-        !urgent_empty(&peer->out.blocked_sends))
-        return false;
-    bool answers = peer->out.stream.next != peer->in.left_next;
-    peer->in.left_next = peer->out.stream.next;
-    return answers && ack_timer_start(peer->rdv);
-}
-
 static void leave_release(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->idle_peers, node, after) {
-        struct peer *peer = container_of(node, struct peer, out.idle_node);
-        if (!acks_defer(peer))
+        struct peer *peer = &container_of(node, struct channel, out.idle_node)->peer;
+        if (!peer_acks_wait(peer) || !ack_timer_start(rdv))
             peer_queue_waiting(peer);
     }
 }

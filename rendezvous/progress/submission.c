@@ -49,8 +49,8 @@ static void flush_prompt(struct rendezvous *rdv)
     list_init(&now);
     list_append(&now, &rdv->flush);
     while ((node = list_pop_front(&now)) != NULL) {
-        struct peer *peer = container_of(node, struct peer, out.flush_node);
-        if (peer->out.frames_acked == (uint32_t)peer->out.frames_sent)
+        struct peer *peer = container_of(node, struct peer, flush_node);
+        if (peer->frames.acked == (uint32_t)peer->frames.sent)
             peer_flush(peer);
         else
             list_push_back(&rdv->flush, node);

@@ -20,12 +20,6 @@
 
 #include "closed.h"
 #include "core/memory/alloc.h"
-#include "flow_op.h"
-#include "frames.h"
-#include "producer.h"
-#include "rendezvous/op/engine.h"
-#include "rendezvous/peer/abort.h"
-#include "rendezvous/protocol/outcome/cause.h"
 
 /* The first capacity of the array of answers. */
 enum { CLOSED_STEPS_FIRST = 16 };
@@ -35,8 +29,8 @@ enum { CLOSED_STEPS_FIRST = 16 };
 /* True if sends wait for the peer, and the peer is not this rank. */
 static bool request_is_due(const struct peer *peer)
 {
-    return (!urgent_empty(&peer->out.posted_sends) ||
-            !urgent_empty(&peer->out.blocked_sends)) &&
+    return (!urgent_empty(&peer_out(peer)->posted_sends) ||
+            !urgent_empty(&peer_out(peer)->blocked_sends)) &&
            peer->rank != peer->rdv->group->roster.rank;
 }
 
@@ -47,7 +41,7 @@ void producer_await(tryst_op *op)
     if (!rank_set_add(&scope->awaited, peer->rank, peer->rdv->group->roster.size))
         scope->all_awaited = true;
     if (!list_linked(&op->waiting_node))
-        list_push_back(&peer->out.waiting_sends, &op->waiting_node);
+        list_push_back(&peer_out(peer)->waiting_sends, &op->waiting_node);
 }
 
 bool scope_awaits(const struct scope *scope, const struct peer *peer)
@@ -58,24 +52,25 @@ bool scope_awaits(const struct scope *scope, const struct peer *peer)
 void producer_request_later(tryst_op *op)
 {
     struct peer *peer = op->peer;
-    uint32_t count = peer->out.requests_new_count;
+    struct peer_out *out = peer_out(peer);
+    uint32_t count = out->requests_new_count;
     uint64_t step = op->scope->id;
     producer_await(op);
-    if (count && peer->out.requests_new[(count - 1) % REQUESTS_NEW_MAX] == step)
+    if (count && out->requests_new[(count - 1) % REQUESTS_NEW_MAX] == step)
         return;
     /* If there are too many steps, the oldest wait for a tick. */
-    peer->out.requests_new[count % REQUESTS_NEW_MAX] = step;
-    peer->out.requests_new_count++;
+    out->requests_new[count % REQUESTS_NEW_MAX] = step;
+    out->requests_new_count++;
     peer_idle_later(peer);
 }
 
 void producer_request_new(struct peer *peer)
 {
-    uint32_t count = peer->out.requests_new_count;
-    peer->out.requests_new_count = 0;
+    uint32_t count = peer_out(peer)->requests_new_count;
+    peer_out(peer)->requests_new_count = 0;
     if (!count || !request_is_due(peer))
         return;
-    peer->out.requests_queued = count < REQUESTS_NEW_MAX ? count : REQUESTS_NEW_MAX;
+    peer_out(peer)->requests_queued = count < REQUESTS_NEW_MAX ? count : REQUESTS_NEW_MAX;
     peer_flush_later(peer);
 }
 
@@ -83,53 +78,11 @@ void producer_request_all(struct peer *peer)
 {
     if (!request_is_due(peer))
         return;
-    if (!peer->out.requests_due)
+    if (!peer_out(peer)->requests_due)
         /* Else the last round still waits for room, and continues. */
-        peer->out.request_from = 0;
-    peer->out.requests_due = true;
+        peer_out(peer)->request_from = 0;
+    peer_out(peer)->requests_due = true;
     peer_flush_later(peer);
-}
-
-/* Fail a send that waits for a WANT, or for credit. */
-static void send_fail(tryst_op *op, struct cause cause, const char *text)
-{
-    if (op->state != OP_VOID) {
-        producer_fail(op, cause, text);
-        return;
-    }
-    producer_failure_drop(op);
-    op_end(op);
-}
-
-/* Fail the sends of the step to the peer that wait for a WANT, or for credit. */
-static void sends_fail(struct peer *peer, const struct scope *scope, struct cause cause,
-                       const char *text)
-{
-    list_for_each_safe (&peer->out.waiting_sends, node, after) {
-        tryst_op *op = container_of(node, tryst_op, waiting_node);
-        peer->rdv->counters.closed_walked++;
-        assert(urgent_queued(&op->deferred_node) || flow_is_held(op));
-        if (op->scope == scope)
-            send_fail(op, cause, text);
-    }
-}
-
-void producer_step_closed(struct peer *peer, const struct record_answer *closed)
-{
-    char text[CAUSE_TEXT_BYTES];
-    struct cause cause = {TRYST_E_CLOSED, peer->rank, TRYST_E_CLOSED};
-    struct scope *scope = scope_find(&peer->rdv->scopes, closed->id);
-    if (!scope || !scope_awaits(scope, peer))
-        return;
-    if (closed->header.status == TRYST_E_ABORTED)
-        cause = cause_in_answer(peer, NULL, closed);
-    else if (closed->header.status == TRYST_E_LEFT)
-        cause.status = cause.origin_status = TRYST_E_LEFT;
-    const char *sentence = cause_sentence(cause, wire_answer_text(closed), text);
-    if (cause.status == TRYST_E_ABORTED)
-        abort_report(peer->rdv, scope, cause, sentence ? sentence : "", peer->rank);
-    rank_set_remove(&scope->awaited, peer->rank);
-    sends_fail(peer, scope, cause, sentence);
 }
 
 /* ---- the consumer ------------------------------------------------------------------ */
@@ -157,17 +110,18 @@ static bool scope_is_closed_to(const struct scope *scope, const struct peer *pee
 /* Make room for one more answer. False: the limit is reached, or no memory. */
 static bool closed_steps_grow(struct peer *peer)
 {
-    if (peer->in.closed_count < peer->in.closed_capacity)
+    struct peer_in *in = peer_in(peer);
+    if (in->closed_count < in->closed_capacity)
         return true;
     uint32_t capacity =
-        peer->in.closed_capacity ? 2 * peer->in.closed_capacity : CLOSED_STEPS_FIRST;
+        in->closed_capacity ? 2 * in->closed_capacity : CLOSED_STEPS_FIRST;
     uint64_t *over = capacity <= REQUESTS_MAX
-                         ? mem_resize(peer->in.closed_steps, capacity * sizeof *over)
+                         ? mem_resize(in->closed_steps, capacity * sizeof *over)
                          : NULL;
     if (!over)
         return false;
-    peer->in.closed_steps = over;
-    peer->in.closed_capacity = capacity;
+    in->closed_steps = over;
+    in->closed_capacity = capacity;
     return true;
 }
 
@@ -176,22 +130,22 @@ static bool asker_answer(struct peer *peer, uint64_t step)
 {
     if (peer->life >= PEER_GIVING_UP || !closed_steps_grow(peer))
         return false;
-    peer->in.closed_steps[peer->in.closed_count++] = step;
+    peer_in(peer)->closed_steps[peer_in(peer)->closed_count++] = step;
     peer_flush_later(peer);
     return true;
 }
 
 void consumer_requests_end(struct peer *peer)
 {
-    if (peer->in.closed_capacity > CLOSED_STEPS_FIRST)
+    if (peer_in(peer)->closed_capacity > CLOSED_STEPS_FIRST)
         consumer_requests_drop(peer);
 }
 
 void consumer_requests_drop(struct peer *peer)
 {
-    mem_free(peer->in.closed_steps);
-    peer->in.closed_steps = NULL;
-    peer->in.closed_count = peer->in.closed_capacity = 0;
+    mem_free(peer_in(peer)->closed_steps);
+    peer_in(peer)->closed_steps = NULL;
+    peer_in(peer)->closed_count = peer_in(peer)->closed_capacity = 0;
 }
 
 void consumer_request_answer(struct peer *peer, uint64_t step)

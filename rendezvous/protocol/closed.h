@@ -5,8 +5,7 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_CLOSED_H
 #define TRYST_RENDEZVOUS_PROTOCOL_CLOSED_H
 
-#include "rendezvous/peer/peer.h"
-#include "rendezvous/protocol/wire/wire.h"
+#include "channel.h"
 
 /** The most answers to ASK that may be queued at once for a peer; beyond that, the peer
  *  repeats ASK at its tick. */
@@ -25,10 +24,6 @@ void producer_request_later(tryst_op *op);
 void producer_request_new(struct peer *peer);
 /** Queue ASK for all steps in which sends to the peer wait. */
 void producer_request_all(struct peer *peer);
-/** Fail the sends of a step for which no WANT came: the peer has closed the step (after
- *  an abort, if the status is TRYST_E_ABORTED). Does nothing if no send of the step has
- *  waited since the last such answer. */
-void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Answer an ASK for `step`, now or once the step is closed here. Without memory, or with
  *  REQUESTS_MAX answers queued, the peer's next ASK is answered instead. */
 void consumer_request_answer(struct peer *peer, uint64_t step);

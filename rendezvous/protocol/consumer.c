@@ -19,8 +19,6 @@
 #include "core/text/hash.h"
 #include "core/text/status.h"
 #include "eager.h"
-#include "flow_op.h"
-#include "frames.h"
 #include "op_device.h"
 #include "recv_run.h"
 #include "rendezvous/op/dtype.h"
@@ -51,10 +49,16 @@ static void id_drop(tryst_op *op)
     op->id = 0;
 }
 
-static inline void records_clear(tryst_op *op)
+/* Return the quota of a WANT that will not leave. */
+static inline void want_withdraw(tryst_op *op)
 {
     if (want_is_packed_next(op))
-        op->peer->out.wants_sent--; /* the WANT will not leave */
+        peer_out(op->peer)->wants_sent--;
+}
+
+static inline void records_clear(tryst_op *op)
+{
+    want_withdraw(op);
     op->records = 0;
     urgent_remove(&op->pending_node);
 }
@@ -65,7 +69,7 @@ static void want_queue(tryst_op *op)
     assert(!op->id && !(op->records & ~QUEUED_WANT));
     op->records |= QUEUED_WANT;
     if (!urgent_queued(&op->pending_node))
-        urgent_push(&op->peer->out.wants_waiting, &op->pending_node, &op->urgency);
+        urgent_push(&peer_out(op->peer)->wants_waiting, &op->pending_node, &op->urgency);
     peer_flush_later(op->peer);
 }
 
@@ -106,6 +110,29 @@ static void recv_ending(tryst_op *op, struct cause cause, uint32_t upto, unsigne
     if (op->run)
         recv_run_withdraw(op, upto);
     recv_settle(op);
+}
+
+/* True if the receive is failing: its bytes are dropped, and flow->late keeps the cause,
+ * which the report of a receive with all bytes would lose. */
+static bool flow_drops(const tryst_op *op)
+{
+    struct flow *flow = op->flow;
+    if (op->fail == TRYST_OK)
+        return false;
+    flow->late = op_fail_cause(op);
+    return true;
+}
+
+static void flow_slice_arrived(tryst_op *op, uint32_t index)
+{
+    struct flow *flow = op->flow;
+    if (flow_drops(op))
+        return;
+    if (flow->slices_announced <= index)
+        flow->slices_announced = index + 1; /* posted ahead of the OFFER */
+    op_trace_slice(op, index);
+    if (flow->ops->arrived)
+        flow->ops->arrived(flow, index);
 }
 
 /* Note that a slice is in place: report the flow's slice, repost, acknowledge,
@@ -156,7 +183,8 @@ static void recv_fail_late(tryst_op *op)
         op_end(op); /* the close has already swept its operations */
 }
 
-void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
+/* Handle the end of a posted slice. */
+static void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 {
     struct recv_slice *slice = container_of(bulk, struct recv_slice, bulk);
     tryst_op *op = slice->op;
@@ -184,6 +212,8 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
     consumer_slots_serve(peer);
 }
 
+static void recv_released(tryst_op *op, tryst_status status);
+
 /* ---- announcing -------------------------------------------------------------------- */
 
 /* Announce a receive, now or later. A small receive waits, since its DATA comes without
@@ -192,15 +222,29 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 static void recv_expect(tryst_op *op)
 {
     struct peer *peer = op->peer;
-    if (peer->in.header_flags & FRAME_BLOCKED || op->alloc ||
+    if (peer_in(peer)->header_flags & FRAME_BLOCKED || op->alloc ||
         op->bytes > op->rdv->set.eager_max_bytes) {
         want_queue(op);
         return;
     }
     op->records |= QUEUED_WANT;
-    urgent_push(&peer->in.unannounced, &op->pending_node, &op->urgency);
-    if (!list_linked(&peer->in.unannounced_node))
-        list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
+    urgent_push(&peer_in(peer)->unannounced, &op->pending_node, &op->urgency);
+    if (!list_linked(&peer_in(peer)->unannounced_node))
+        list_push_back(&op->rdv->unannounced_peers, &peer_in(peer)->unannounced_node);
+}
+
+/* Give the kept DATA to its receive. */
+static void unexpected_deliver(tryst_op *op, struct unexpected *unexpected)
+{
+    struct arrived arrived = {.number = unexpected->number,
+                              .status = unexpected->status,
+                              .bytes = unexpected->bytes,
+                              .dtype = unexpected->dtype,
+                              .peer_text = peer_text_of(unexpected->text),
+                              .shape = unexpected->shaped ? &unexpected->shape : NULL,
+                              .payload = unexpected->payload};
+    consumer_deliver(op, &arrived);
+    unexpected_free(unexpected);
 }
 
 /* Let a receive with a number and writable memory take the DATA that has come, or wait
@@ -209,7 +253,7 @@ static void recv_enter(tryst_op *op)
 {
     struct unexpected *unexpected = unexpected_find(op->entry, op->queued.seq);
     if (unexpected)
-        eager_deliver(op, unexpected);
+        unexpected_deliver(op, unexpected);
     else
         recv_expect(op);
 }
@@ -220,7 +264,7 @@ void consumer_submit(tryst_op *op)
     queue_insert(&op->entry->recvs, &op->queued);
     peer_connect_start(op->peer);
     op_state_set(op, OP_POSTED);
-    if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
+    if (__builtin_expect(!op->device, 1) || !op_device_hold(op, recv_released))
         recv_enter(op);
 }
 
@@ -239,9 +283,11 @@ static void recv_announce(tryst_op *op)
     op->ids = op->run ? op->run->slices : 1;
     op->id = engine_ids(op->rdv, op->ids);
     hash_table_add(&op->rdv->ids.table, &op->by_id, hash_keyed_id(op->id));
-    if (op->run)
+    if (op->run) {
+        op->run->slice_done = recv_slice_arrived;
         recv_run_post(op, op->run);
-    op->peer->out.wants_sent++;
+    }
+    peer_out(op->peer)->wants_sent++;
     if (op->state != OP_VOID)
         op_state_set(op, OP_WANTED);
     urgent_remove(&op->pending_node);
@@ -251,8 +297,9 @@ static void recv_announce(tryst_op *op)
 void consumer_announce(struct peer *peer)
 {
     struct urgent_node *node;
-    while ((node = urgent_first(&peer->out.wants_waiting)) != NULL &&
-           peer->out.wants_sent - peer->out.wants_acked < peer->rdv->set.wants_max) {
+    while ((node = urgent_first(&peer_out(peer)->wants_waiting)) != NULL &&
+           peer_out(peer)->wants_sent - peer_out(peer)->wants_acked <
+               peer->rdv->set.wants_max) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
         /* Slices of its last id are being withdrawn; it is queued again after that. */
         if (op->run)
@@ -301,7 +348,44 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op, false);
 }
 
-/* Copy the bytes of a DATA. Returns TRYST_OK, TRYST_IN_PROGRESS (consumer_placed
+/* Queue a DONE for the DATA; the operation carries the record. */
+static void data_done_later(tryst_op *op, tryst_status status)
+{
+    op->done_status = status;
+    op->took_data = true;
+    records_queue(op, QUEUED_DONE);
+}
+
+/* Complete a small receive: its bytes are on the device, or the copy failed. */
+static void recv_placed(tryst_op *op, tryst_status status)
+{
+    op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
+              status == TRYST_OK ? NULL : "cannot copy the tensor to the device");
+    /* The operation carries DONE: the ring of answers has no place for DATA that cost no
+     * credit. */
+    if (status != TRYST_OK ||
+        stream_in_has_passed(&peer_in(op->peer)->stream, op->number)) {
+        data_done_later(op, status);
+        return;
+    }
+    peer_data_done(op->peer, op->number);
+    op_end(op);
+}
+
+/* Give the payload of a DATA to the receive's flow. */
+static tryst_status flow_deliver(tryst_op *op, const void *payload, size_t bytes)
+{
+    struct flow *flow = op->flow;
+    if (flow_drops(op))
+        return TRYST_OK;
+    if (flow->ops->take)
+        flow->ops->take(flow, payload, bytes);
+    else if (bytes)
+        memcpy(op->tensor.data, payload, bytes);
+    return TRYST_OK;
+}
+
+/* Copy the bytes of a DATA. Returns TRYST_OK, TRYST_IN_PROGRESS (recv_placed
  * follows), or the status with which both ends fail. */
 static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
 {
@@ -321,34 +405,12 @@ static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
     if (__builtin_expect(op->flow != NULL, 0))
         return flow_deliver(op, arrived->payload, arrived->bytes);
     if (__builtin_expect(op->device != NULL, 0) && arrived->bytes) {
-        bool placed = op_device_place(op, arrived->payload, arrived->bytes);
+        bool placed = op_device_place(op, arrived->payload, arrived->bytes, recv_placed);
         return placed ? TRYST_IN_PROGRESS : TRYST_E_NOMEM;
     }
     if (arrived->bytes)
         memcpy(op->tensor.data, arrived->payload, arrived->bytes);
     return TRYST_OK;
-}
-
-/* Queue a DONE for the DATA; the operation carries the record. */
-static void data_done_later(tryst_op *op, tryst_status status)
-{
-    op->done_status = status;
-    op->took_data = true;
-    records_queue(op, QUEUED_DONE);
-}
-
-void consumer_placed(tryst_op *op, tryst_status status)
-{
-    op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
-              status == TRYST_OK ? NULL : "cannot copy the tensor to the device");
-    /* The operation carries DONE: the ring of answers has no place for DATA that cost no
-     * credit. */
-    if (status != TRYST_OK || stream_in_has_passed(&op->peer->in.stream, op->number)) {
-        data_done_later(op, status);
-        return;
-    }
-    peer_data_done(op->peer, op->number);
-    op_end(op);
 }
 
 /* Describe in the text of `op` why this rank fails the DATA with `status`. */
@@ -385,27 +447,28 @@ static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status 
 
 void consumer_deliver(tryst_op *op, const struct arrived *arrived)
 {
-    records_clear(op);
-    urgent_remove(&op->deferred_node);
-    list_remove(&op->queued.node); /* no search for its number follows */
+    bool is_void = op->state == OP_VOID;
     op->number = arrived->number;
-    if (op->state == OP_VOID) {
-        id_drop(op);
-        /* The receive ends when this DONE is packed. */
-        data_done_later(op, op_peer_status(op->final));
-        return;
-    }
-    tryst_status status = data_place(op, arrived);
-    if (status == TRYST_IN_PROGRESS) { /* taken; reported when its bytes are in place */
-        id_drop(op);
-        op_state_set(op, OP_TAKEN);
-    } else if (status != TRYST_OK) {
-        data_fail(op, arrived, status);
-    } else {
+    tryst_status status = is_void ? op_peer_status(op->final) : data_place(op, arrived);
+    if (__builtin_expect(status == TRYST_OK, 1)) {
         assert(!op->run); /* eager_data refuses such DATA */
+        want_withdraw(op);
         op_report(op, TRYST_OK, -1, TRYST_OK, NULL);
         peer_data_done(op->peer, op->number);
         op_end(op);
+        return;
+    }
+    records_clear(op);
+    urgent_remove(&op->deferred_node);
+    list_remove(&op->queued.node); /* no search for its number follows */
+    if (is_void) {                 /* the receive ends when this DONE is packed */
+        id_drop(op);
+        data_done_later(op, status);
+    } else if (status == TRYST_IN_PROGRESS) { /* reported when its bytes are in place */
+        id_drop(op);
+        op_state_set(op, OP_TAKEN);
+    } else {
+        data_fail(op, arrived, status);
     }
 }
 
@@ -421,14 +484,30 @@ static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 
 /* ---- OFFER and the ends of an id --------------------------------------------------- */
 
+/* Handle an OFFER for a flow that has a run. */
+static void offer_flow(tryst_op *op, uint32_t ready)
+{
+    struct flow *flow = op->flow;
+    if (ready > flow->slices) {
+        peer_fault(op->peer, PEER_FAULT_OFFER_READY, NULL);
+        return;
+    }
+    /* An OFFER that is not newer, or for a failing receive, changes nothing. */
+    if (ready <= flow->slices_announced || op->fail != TRYST_OK)
+        return;
+    flow->slices_announced = ready;
+    recv_run_announce(op->peer, op->run, ready);
+    if (flow->ops->slices_announced)
+        flow->ops->slices_announced(flow);
+    recv_run_serve(op);
+}
+
 /* Post slices now: the producer's bytes are ready, and none was posted. */
 static void offer_ready(tryst_op *op)
 {
     recv_run_announce(op->peer, op->run, op->run->slices);
-    if (op->run->next > 0)
-        return; /* posted meanwhile, and reported by a DONE */
-    recv_run_wait(op);
-    consumer_slots_serve(op->peer);
+    if (op->run->next == 0) /* else posted meanwhile, and reported by a DONE */
+        recv_run_serve(op);
 }
 
 /* Allocate the shape that an ALLOC receive requested, and announce the receive anew. */
@@ -439,7 +518,7 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     op_state_set(op, OP_POSTED);
     tryst_status status =
         op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
-    if (status == TRYST_OK && op->device && op_device_hold(op))
+    if (status == TRYST_OK && op->device && op_device_hold(op, recv_released))
         /* Announced when its memory may be written. */
         return;
     want_queue(op); /* WANT(VOID) reports a refusal */
@@ -472,15 +551,15 @@ static void consumer_reannounce(tryst_op *op)
 void consumer_tick(struct peer *peer)
 {
     struct urgent_node *node;
-    for (int i = 0; i < REANNOUNCED && (node = urgent_first(&peer->out.deferred_ops));
-         i++)
+    for (int i = 0;
+         i < REANNOUNCED && (node = urgent_first(&peer_out(peer)->deferred_ops)); i++)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
 /* Handle the OFFER of a tensor that is ready for a deferred receive. */
-static void offer_deferred(struct peer *peer, const struct record_offer *offer,
-                           const char *key)
+static void offer_deferred(struct peer *peer, const struct record_offer *offer)
 {
+    const char *key = (const char *)(offer + 1);
     struct scope *scope = scope_find(&peer->rdv->scopes, offer->step);
     struct entry *entry = scope ? entry_find(scope, hash_keyed(key, offer->key_bytes),
                                              key, offer->key_bytes)
@@ -495,10 +574,10 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
     }
 }
 
-void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key)
+void consumer_offer(struct peer *peer, const struct record_offer *offer)
 {
     if (!offer->want) {
-        offer_deferred(peer, offer, key);
+        offer_deferred(peer, offer);
         return;
     }
     tryst_op *op = recv_by_id(peer, offer->want);
@@ -508,7 +587,7 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
     if (!flow_shapes_equal(shape, op_shape_of(op)))
         offer_mismatch(op, (struct shape){offer->bytes, offer->dtype, shape});
     else if (op->run && op->flow)
-        flow_offered(op, offer->ready);
+        offer_flow(op, offer->ready);
     else if (op->run)
         offer_ready(op);
     else if (offer->bytes <= op->rdv->set.eager_max_bytes)
@@ -536,7 +615,7 @@ static void recv_deferred(tryst_op *op)
             recv_run_close(op);
     }
     op_state_set(op, OP_DEFERRED);
-    urgent_push(&op->peer->out.deferred_ops, &op->deferred_node, &op->urgency);
+    urgent_push(&peer_out(op->peer)->deferred_ops, &op->deferred_node, &op->urgency);
     if (op->fail != TRYST_OK && !op->run)
         recv_fail_late(op);
 }
@@ -603,13 +682,14 @@ static void recv_void_announce(tryst_op *op)
     struct unexpected *unexpected =
         op->state == OP_VOID ? unexpected_find(op->entry, op->queued.seq) : NULL;
     if (unexpected)
-        eager_deliver(op, unexpected);
+        unexpected_deliver(op, unexpected);
     else if (op->state == OP_VOID)
         want_queue(op);
     op_unhold(op);
 }
 
-void consumer_released(tryst_op *op, tryst_status status)
+/* Continue a held receive: its device is ready for it, or has failed with `status`. */
+static void recv_released(tryst_op *op, tryst_status status)
 {
     if (status == TRYST_OK) {
         recv_enter(op);

@@ -5,7 +5,7 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_CONSUMER_H
 #define TRYST_RENDEZVOUS_PROTOCOL_CONSUMER_H
 
-#include "rendezvous/peer/peer.h"
+#include "channel.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
 /** Submit a receive: give it its number, then the DATA that has come, or announce it. */
@@ -13,11 +13,6 @@ void consumer_submit(tryst_op *op);
 /** Assign ids to waiting receives within the WANT quota, post their first slices and
  *  queue their WANTs. Call it only while the endpoint is ready. */
 void consumer_announce(struct peer *peer);
-/** Continue a held receive: its device is ready for it, or has failed with `status`. */
-void consumer_released(tryst_op *op, tryst_status status);
-/** Complete a small receive: its bytes are on the device, or the copy failed with
- *  `status`. */
-void consumer_placed(tryst_op *op, tryst_status status);
 /** A small tensor as it came. */
 struct arrived {
     uint64_t number;
@@ -34,15 +29,13 @@ void consumer_deliver(tryst_op *op, const struct arrived *arrived);
 /** Announce the most urgent deferred receives again, in case the producer has closed
  *  their step. */
 void consumer_tick(struct peer *peer);
-/** Handle an OFFER; `key` is read where the OFFER names no WANT. */
-void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
+/** Handle an OFFER. */
+void consumer_offer(struct peer *peer, const struct record_offer *offer);
 /** End the id of a receive: CANCELED, CLOSED or DEFERRED has come. */
 void consumer_ended(struct peer *peer, const struct record_answer *answer);
 /** Cancel a receive, or fail it, with this cause. */
 void consumer_fail(tryst_op *op, struct cause cause, const char *text);
 /** End a receive: its peer is gone. */
 void consumer_peer_gone(tryst_op *op);
-/** Handle the end of a posted slice. */
-void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);
 
 #endif

@@ -15,14 +15,10 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "core/memory/pool.h"
 #include "core/text/hash.h"
-#include "frames.h"
 #include "op_device.h"
-#include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/fault.h"
-#include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/outcome/cause.h"
 #include "rendezvous/protocol/wire/wire_decode.h"
 
@@ -35,25 +31,6 @@ struct incoming {
     struct entry *entry; /**< the entry of the key in its step, or NULL */
     bool held;           /**< its receive waits for a device */
 };
-
-/* Return the pool for a payload: the smallest class that holds it (at most twice its
- * bytes, or 64 bytes), so the memory that a peer can use here stays near its eager
- * credit. */
-static struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
-{
-    static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
-    unsigned units = (bytes + 63) / 64;
-    return rdv->unexpected[units > 1 ? 32 - __builtin_clz(units - 1) : 0];
-}
-
-void unexpected_free(struct unexpected *unexpected)
-{
-    unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
-    list_remove(&unexpected->queued.node);
-    list_remove(&unexpected->peer_node);
-    peer_text_drop(unexpected->peer, unexpected->text);
-    pool_put(unexpected_pool(unexpected->peer->rdv, unexpected->bytes), unexpected);
-}
 
 /* Refuse the DATA; RECORD_DONE reports the status and its origin. */
 static void data_refuse(struct peer *peer, const struct incoming *incoming,
@@ -68,7 +45,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     const struct arrived *arrived = &incoming->arrived;
     uint32_t tensor_bytes = arrived->status == TRYST_OK ? arrived->bytes : 0;
     uint64_t charge = EAGER_OVERHEAD_BYTES + tensor_bytes;
-    if (peer->in.unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
+    if (peer_in(peer)->unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
         peer_fault(peer, PEER_FAULT_EAGER_BYTES, NULL);
         return;
     }
@@ -90,9 +67,9 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     if (arrived->status != TRYST_OK)
         unexpected->text = peer_text_keep(peer, arrived->peer_text);
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
-    peer->in.unexpected_bytes += charge;
+    peer_in(peer)->unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
-    list_push_back(&peer->in.unexpected, &unexpected->peer_node);
+    list_push_back(&peer_in(peer)->unexpected, &unexpected->peer_node);
 }
 
 /* Make the entry of the key in a step that has none. NULL: no memory. */
@@ -158,7 +135,7 @@ static struct name *name_learn(struct peer *peer, const struct record_data *data
     const struct name_terms terms = {declared->step_high, declared->seq_high,
                                      wire_name_shape(declared)};
     const char *string = (const char *)(declared + 1);
-    struct name *name = name_declare(&peer->in.names, data->name,
+    struct name *name = name_declare(&peer_in(peer)->names, data->name,
                                      hash_keyed(string, declared->key_bytes), &terms);
     struct scope *scope = scope_find(&peer->rdv->scopes, name_step(name, data->step));
     struct entry *entry =
@@ -203,8 +180,9 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
 static inline struct name *data_name(struct peer *peer, const struct record_data *data,
                                      const struct record_name *declared)
 {
-    return __builtin_expect(declared != NULL, 0) ? name_learn(peer, data, declared)
-                                                 : name_find(&peer->in.names, data->name);
+    return __builtin_expect(declared != NULL, 0)
+               ? name_learn(peer, data, declared)
+               : name_find(&peer_in(peer)->names, data->name);
 }
 
 /* Return the entry of a DATA in its step, or NULL. */
@@ -241,7 +219,7 @@ static bool data_is_too_large(const tryst_op *op, const struct arrived *arrived)
  * WINDOW is exceeded. False: the peer has sent more DATA than may be unacknowledged. */
 static bool data_number(struct peer *peer, uint64_t *number_p)
 {
-    struct stream_in *in = &peer->in.stream;
+    struct stream_in *in = &peer_in(peer)->stream;
     if (!stream_in_count_data(in, number_p))
         return false;
     if (__builtin_expect(stream_in_overdue(in), 0))
@@ -253,9 +231,10 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
 
 /* Handle a DATA. A posted receive always takes its DATA, also when its step is being
  * closed or aborted: the producer does not answer a WANT while its DATA is in flight. */
-void eager_data(struct peer *peer, const struct record_data *data,
-                const struct record_name *declared, const void *payload)
+void eager_data(struct peer *peer, const struct record_data *data)
 {
+    const struct record_name *declared = wire_data_name(data);
+    const void *payload = wire_data_payload(data);
     struct name *name = data_name(peer, data, declared);
     /* Set field by field: zeroing it first takes a tenth of the time of this path. */
     struct incoming incoming;
@@ -293,22 +272,9 @@ void eager_data(struct peer *peer, const struct record_data *data,
     }
 }
 
-void eager_deliver(tryst_op *op, struct unexpected *unexpected)
-{
-    struct arrived arrived = {.number = unexpected->number,
-                              .status = unexpected->status,
-                              .bytes = unexpected->bytes,
-                              .dtype = unexpected->dtype,
-                              .peer_text = peer_text_of(unexpected->text),
-                              .shape = unexpected->shaped ? &unexpected->shape : NULL,
-                              .payload = unexpected->payload};
-    consumer_deliver(op, &arrived);
-    unexpected_free(unexpected);
-}
-
 void eager_cancel(struct peer *peer, const struct record_answer *cancel)
 {
-    list_for_each_safe (&peer->in.unexpected, node, after) {
+    list_for_each_safe (&peer_in(peer)->unexpected, node, after) {
         struct unexpected *unexpected = container_of(node, struct unexpected, peer_node);
         if (unexpected->number != cancel->id || unexpected->given_back)
             continue;

@@ -6,7 +6,9 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_EAGER_H
 #define TRYST_RENDEZVOUS_PROTOCOL_EAGER_H
 
+#include "channel.h"
 #include "rendezvous/match/table.h"
+#include "rendezvous/protocol/outcome/cause.h"
 #include "rendezvous/protocol/wire/wire.h"
 
 struct peer;
@@ -39,15 +41,28 @@ static inline size_t unexpected_class_bytes(unsigned class)
 {
     return sizeof(struct unexpected) + ((size_t)64 << class);
 }
-/** Free the DATA, and its part of peer->in.unexpected_bytes. */
-void unexpected_free(struct unexpected *unexpected);
+/** Return the pool for a payload: the smallest class that holds it (at most twice its
+ * bytes, or 64 bytes), so the memory that a peer can use here stays near its eager
+ * credit. */
+static inline struct pool *unexpected_pool(struct rendezvous *rdv, uint32_t bytes)
+{
+    static_assert(FRAME_BYTES_MAX <= 64u << (UNEXPECTED_CLASSES - 1), "any payload");
+    unsigned units = (bytes + 63) / 64;
+    return rdv->unexpected[units > 1 ? 32 - __builtin_clz(units - 1) : 0];
+}
+/** Free the DATA, and its part of channel->in.unexpected_bytes. */
+static inline void unexpected_free(struct unexpected *unexpected)
+{
+    peer_in(unexpected->peer)->unexpected_bytes -=
+        EAGER_OVERHEAD_BYTES + unexpected->bytes;
+    list_remove(&unexpected->queued.node);
+    list_remove(&unexpected->peer_node);
+    peer_text_drop(unexpected->peer, unexpected->text);
+    pool_put(unexpected_pool(unexpected->peer->rdv, unexpected->bytes), unexpected);
+}
 
-/** Handle a DATA: give it to its posted receive, or keep or refuse it. `name`: the
- *  declaration in the DATA, followed by the key; NULL: the name was declared before. */
-void eager_data(struct peer *peer, const struct record_data *data,
-                const struct record_name *name, const void *payload);
-/** Give the kept DATA to its receive. */
-void eager_deliver(tryst_op *op, struct unexpected *unexpected);
+/** Handle a DATA: give it to its posted receive, or keep or refuse it. */
+void eager_data(struct peer *peer, const struct record_data *data);
 /** Drop a DATA for a CANCEL of its producer, if no receive has taken it. */
 void eager_cancel(struct peer *peer, const struct record_answer *cancel);
 

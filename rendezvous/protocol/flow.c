@@ -15,15 +15,14 @@
 #include <string.h>
 
 #include "consumer.h"
-#include "flow_op.h"
-#include "frames.h"
 #include "producer.h"
+#include "recv_run.h"
 #include "rendezvous/match/table.h"
 #include "rendezvous/op/dtype.h"
-#include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/outcome/cause.h"
+#include "send_run.h"
 #include "want.h"
 
 /* ---- start ------------------------------------------------------------------------- */
@@ -134,20 +133,6 @@ tryst_status flow_recv(struct rendezvous *rdv, struct flow *flow,
 
 /* ---- send -------------------------------------------------------------------------- */
 
-void flow_matched(tryst_op *op)
-{
-    struct transfer *transfer = &op->want->transfer;
-    op->want_id = op->want->id;
-    transfer->ready = op->flow->ready;
-    if (transfer->ready > transfer->posted)
-        records_queue(op, QUEUED_OFFER);
-}
-
-bool flow_offer_is_due(const tryst_op *op)
-{
-    return !op->want || op->flow->ready > op->want->transfer.posted;
-}
-
 void flow_ready(struct flow *flow, uint32_t ready)
 {
     tryst_op *op = flow->op;
@@ -161,16 +146,9 @@ void flow_ready(struct flow *flow, uint32_t ready)
         producer_release(op);
     } else if (op->state == OP_MATCHED) {
         struct rendezvous *rdv = op->rdv;
-        flow_matched(op);
+        send_run_ready(op);
         sched_posted(rdv->sched, &op->want->transfer);
     }
-}
-
-void flow_slice_sent(tryst_op *op, uint32_t index)
-{
-    struct flow *flow = op->flow;
-    if (flow && op->fail == TRYST_OK && flow->ops->sent)
-        flow->ops->sent(flow, index);
 }
 
 void flow_raise(struct flow *flow, int32_t priority)
@@ -185,85 +163,11 @@ void flow_raise(struct flow *flow, int32_t priority)
 
 /* ---- receive ----------------------------------------------------------------------- */
 
-/* Post slices in order of urgency. */
-static void slots_post(tryst_op *op)
-{
-    if (op->run->next >= op->run->slices)
-        return;
-    recv_run_wait(op);
-    consumer_slots_serve(op->peer);
-}
-
-void flow_offered(tryst_op *op, uint32_t ready)
-{
-    struct flow *flow = op->flow;
-    if (ready > flow->slices) {
-        peer_fault(op->peer, PEER_FAULT_OFFER_READY, NULL);
-        return;
-    }
-    /* An OFFER that is not newer, or for a failing receive, changes nothing. */
-    if (ready <= flow->slices_announced || op->fail != TRYST_OK)
-        return;
-    flow->slices_announced = ready;
-    recv_run_announce(op->peer, op->run, ready);
-    if (flow->ops->slices_announced)
-        flow->ops->slices_announced(flow);
-    slots_post(op);
-}
-
 void flow_place_again(struct flow *flow)
 {
-    const tryst_op *op = flow->op;
-    if (op && op->state == OP_WANTED && op->run && flow_may_post(op, op->run))
-        slots_post(flow->op);
-}
-
-bool flow_slice_place(tryst_op *op, struct recv_run *run)
-{
-    struct flow *flow = op->flow;
-    /* placed > next: the transport had no room for this slice; its memory is valid. */
-    if (__builtin_expect(!flow, 1) || !flow->ops->place || run->placed > run->next)
-        return true;
-    run->place_mem = NULL;
-    if (flow->ops->place(flow, run->next, &run->place_data, &run->place_mem) != TRYST_OK)
-        return false;
-    run->placed = run->next + 1;
-    return true;
-}
-
-/* True if the receive is failing: its bytes are dropped, and flow->late keeps the cause,
- * which the report of a receive with all bytes would lose. */
-static bool flow_drops(const tryst_op *op)
-{
-    struct flow *flow = op->flow;
-    if (op->fail == TRYST_OK)
-        return false;
-    flow->late = op_fail_cause(op);
-    return true;
-}
-
-void flow_slice_arrived(tryst_op *op, uint32_t index)
-{
-    struct flow *flow = op->flow;
-    if (flow_drops(op))
-        return;
-    if (flow->slices_announced <= index)
-        flow->slices_announced = index + 1; /* posted ahead of the OFFER */
-    op_trace_slice(op, index);
-    if (flow->ops->arrived)
-        flow->ops->arrived(flow, index);
-}
-
-tryst_status flow_deliver(tryst_op *op, const void *payload, size_t bytes)
-{
-    struct flow *flow = op->flow;
-    if (flow_drops(op))
-        return TRYST_OK;
-    if (flow->ops->take)
-        flow->ops->take(flow, payload, bytes);
-    else if (bytes)
-        memcpy(op->tensor.data, payload, bytes);
-    return TRYST_OK;
+    tryst_op *op = flow->op;
+    if (op && op->state == OP_WANTED && op->run)
+        recv_run_serve(op);
 }
 
 /* ---- evidence of the other end ----------------------------------------------------- */

@@ -125,4 +125,7 @@ enum flow_sight {
 };
 enum flow_sight flow_sight(const struct flow *flow);
 
+/** Call `ended`: `op`, which moves a flow, has been reported. */
+void flow_op_ended(tryst_op *op);
+
 #endif

@@ -10,10 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "consumer.h"
-#include "producer.h"
-#include "recv_run.h"
-#include "send_run.h"
+#include "rendezvous/protocol/wire/wire.h"
 #include "transports/device.h"
 
 /* ---- submitted --------------------------------------------------------------------- */
@@ -182,14 +179,6 @@ static void copy_start(struct op_device *device, enum device_doing doing,
     copies_start(&bounce_of(device->op->rdv)->copies, &device->copy);
 }
 
-static void op_released(tryst_op *op, tryst_status status)
-{
-    if (op->kind == OP_SEND)
-        producer_released(op, status);
-    else
-        consumer_released(op, status);
-}
-
 static void held_done(struct copy *copy, tryst_status status)
 {
     struct op_device *device = container_of(copy, struct op_device, copy);
@@ -197,7 +186,7 @@ static void held_done(struct copy *copy, tryst_status status)
     if (device->doing == DEVICE_HELD) { /* else it was given up meanwhile */
         device->doing = DEVICE_NOTHING;
         device->ready = NULL;
-        op_released(op, status);
+        device->done(op, status);
     }
     op_unhold(op);
 }
@@ -240,8 +229,8 @@ static void loads_end(struct op_device *device, const struct memory_ops *memory,
     device->unchecked = false;
     if (status == TRYST_OK)
         device->why = NULL;
-    if (status != TRYST_OK || !op_device_hold(op))
-        op_released(op, status);
+    if (status != TRYST_OK || !op_device_hold(op, device->done))
+        device->done(op, status);
     op_unhold(op);
 }
 
@@ -268,9 +257,10 @@ void op_devices_started(struct rendezvous *rdv, tryst_memory_kind kind,
     }
 }
 
-bool op_device_hold(tryst_op *op)
+bool op_device_hold(tryst_op *op, device_done_fn *released)
 {
     struct op_device *device = op->device;
+    device->done = released;
     if (__builtin_expect(device->unchecked, 0)) {
         loads_hold(op);
         return true;
@@ -336,14 +326,15 @@ static void copy_leave(tryst_op *op)
 static void fetch_done(struct copy *copy, tryst_status status)
 {
     struct op_device *device = container_of(copy, struct op_device, copy);
-    producer_fetched(device->op, status);
+    device->done(device->op, status);
     copy_leave(device->op);
 }
 
-void op_device_fetch(tryst_op *op)
+void op_device_fetch(tryst_op *op, device_done_fn *fetched)
 {
+    op->device->done = fetched;
     if (!device_slot_get(op, COPY_OUT, op->bytes)) {
-        producer_fetched(op, TRYST_E_NOMEM);
+        fetched(op, TRYST_E_NOMEM);
         return;
     }
     copy_enter(op);
@@ -359,15 +350,17 @@ static void place_done(struct copy *copy, tryst_status status)
 {
     struct op_device *device = container_of(copy, struct op_device, copy);
     op_device_slot_drop(device->op);
-    consumer_placed(device->op, status);
+    device->done(device->op, status);
     copy_leave(device->op);
 }
 
-bool op_device_place(tryst_op *op, const void *payload, size_t bytes)
+bool op_device_place(tryst_op *op, const void *payload, size_t bytes,
+                     device_done_fn *placed)
 {
     if (!device_slot_get(op, COPY_IN, bytes))
         return false;
     memcpy(op->device->slot->data, payload, bytes);
+    op->device->done = placed;
     copy_enter(op);
     copy_start(op->device, DEVICE_COPIES,
                &(struct copy){.done = place_done,
@@ -409,29 +402,3 @@ bool op_device_copy_failed(tryst_status status)
     return status == TRYST_E_SYSTEM || status == TRYST_E_NOMEM ||
            status == TRYST_E_INVALID || status == TRYST_E_UNSUPPORTED;
 }
-
-/* ---- events of bounce buffers ------------------------------------------------------ */
-
-static bool bounce_wanted(void *arg, const struct bulk *bulk)
-{
-    (void)arg;
-    return send_run_slice_wanted(bulk);
-}
-
-static void bounce_room(void *arg)
-{
-    struct rendezvous *rdv = arg;
-    if (!rdv->group)
-        return;
-    list_for_each_safe (&rdv->group->met, node, after)
-        consumer_slots_serve(container_of(node, struct peer, node));
-}
-
-/* The end of a peer may have waited for the copies: check at the end of the pass. */
-static void bounce_idle(void *arg)
-{
-    ((struct rendezvous *)arg)->reap = true;
-}
-
-const struct bounce_events op_device_bounce_events = {bounce_wanted, bounce_room,
-                                                      bounce_idle};

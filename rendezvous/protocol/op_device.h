@@ -34,6 +34,10 @@ enum device_doing {
     DEVICE_COPIES, /**< its small tensor is being copied */
 };
 
+/** Continues an operation, within the progress domain: its hold or its copy has ended, or
+ *  has failed with `status`. */
+typedef void device_done_fn(tryst_op *op, tryst_status status);
+
 struct op_device {
     tryst_op *op;
     const struct memory_ops *memory;
@@ -47,7 +51,8 @@ struct op_device {
     const char *why;
     struct slot *slot; /**< the pinned slot of a small tensor */
     struct copy copy;
-    uint8_t doing;
+    uint8_t doing;        /**< enum device_doing */
+    device_done_fn *done; /**< called once `doing` has ended */
 };
 
 /** Return the functions of a memory kind in `*memory_p`, and load its module if need be,
@@ -88,16 +93,16 @@ const char *op_device_why(const tryst_op *op);
 /** Free the record of a device tensor: no reference to `op` is left. */
 void op_device_close(tryst_op *op);
 
-/** Hold `op` while its driver starts or its ready event has not passed. True:
- *  producer_released or consumer_released follows, unless op_device_unhold comes first.
- *  False: the operation goes on now. */
-bool op_device_hold(tryst_op *op);
+/** Hold `op` while its driver starts or its ready event has not passed. True: `released`
+ *  is called unless op_device_unhold comes first. False: the operation goes on now. */
+bool op_device_hold(tryst_op *op, device_done_fn *released);
 /** End the hold of an operation that was given up. */
 void op_device_unhold(tryst_op *op);
-/** Fetch the bytes into a slot; producer_fetched follows, which queues DATA. */
-void op_device_fetch(tryst_op *op);
-/** Copy DATA's bytes to the device: consumer_placed follows. False: no memory. */
-bool op_device_place(tryst_op *op, const void *payload, size_t bytes);
+/** Fetch the bytes into a slot; `fetched` follows, within this call without memory. */
+void op_device_fetch(tryst_op *op, device_done_fn *fetched);
+/** Copy DATA's bytes to the device: `placed` follows. False: no memory. */
+bool op_device_place(tryst_op *op, const void *payload, size_t bytes,
+                     device_done_fn *placed);
 /** Free the pinned slot of a small tensor, if there is one: its bytes have been packed or
  *  copied to the device, or are not needed. */
 void op_device_slot_drop(tryst_op *op);
@@ -120,7 +125,5 @@ static inline bool op_device_is_copying(const tryst_op *op)
 {
     return __builtin_expect(op->device != NULL, 0) && op->device->doing == DEVICE_COPIES;
 }
-
-extern const struct bounce_events op_device_bounce_events;
 
 #endif

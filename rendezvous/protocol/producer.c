@@ -18,9 +18,6 @@
 #include "commsched/sched/sched.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
-#include "eager.h"
-#include "flow_op.h"
-#include "frames.h"
 #include "op_device.h"
 #include "producer.h"
 #include "rendezvous/op/deadline.h"
@@ -32,14 +29,21 @@
 #include "send_run.h"
 #include "want.h"
 
-void producer_want_answered(struct want *want)
-{
-    list_remove(&want->answer_node);
-    want_id_end(want);
-    want_maybe_free(want);
-}
-
 /* ---- sends leave ------------------------------------------------------------------- */
+
+/* Queue the DATA of a small device send: its bytes are in the slot, or the copy has
+ * failed. */
+static void send_fetched(tryst_op *op, tryst_status status)
+{
+    if (status != TRYST_OK && op->fail == TRYST_OK)
+        op_cause_set(op, cause_own(op->rdv, status),
+                     "cannot copy the tensor from the device");
+    if (op->fail != TRYST_OK) {
+        op_device_slot_drop(op);
+        op_report_fail(op);
+    }
+    records_queue(op, QUEUED_DATA);
+}
 
 /* Queue DATA; a `status` other than TRYST_OK replaces the bytes. */
 static inline void send_inline(tryst_op *op, tryst_status status)
@@ -50,7 +54,7 @@ static inline void send_inline(tryst_op *op, tryst_status status)
     op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_INLINE);
     if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
-        op_device_fetch(op); /* DATA leaves when its bytes are in host memory */
+        op_device_fetch(op, send_fetched); /* DATA leaves from host memory */
     else
         records_queue(op, QUEUED_DATA);
 }
@@ -64,7 +68,7 @@ static void send_post(tryst_op *op)
     }
     bool small = op->bytes <= op->rdv->set.eager_max_bytes || op->flags & TRYST_OP_DEAD;
     struct peer *peer = op->peer;
-    urgent_push(small ? &peer->out.blocked_sends : &peer->out.posted_sends,
+    urgent_push(small ? &peer_out(peer)->blocked_sends : &peer_out(peer)->posted_sends,
                 &op->deferred_node, &op->urgency);
     if (small)
         peer_idle_later(peer); /* the idle pass sends BLOCKED if the send still waits */
@@ -126,7 +130,7 @@ static void producer_match(struct want *want, tryst_op *op)
     want_unpark(want);
     list_remove(&op->waiting_node);
     if (urgent_remove(&op->deferred_node) && op->state == OP_VOID)
-        op->peer->out.failures_count--;
+        peer_out(op->peer)->failures_count--;
     if (want->flags & RECORD_VOID) {
         match_void(want, op);
         return;
@@ -153,16 +157,22 @@ static uint64_t eager_charge(const tryst_op *op)
     return EAGER_OVERHEAD_BYTES + (empty ? 0 : op->bytes);
 }
 
+/* Take the eager credit of the send. False: not enough is left. */
+static inline bool eager_take(tryst_op *op)
+{
+    uint64_t used = peer_out(op->peer)->eager_used + eager_charge(op);
+    if (used > op->rdv->set.eager_credit_bytes)
+        return false;
+    peer_out(op->peer)->eager_used = used;
+    op->eager = true;
+    return true;
+}
+
 static inline bool send_eager(tryst_op *op)
 {
-    const struct rendezvous_settings *set = &op->rdv->set;
     bool dead = op->flags & TRYST_OP_DEAD;
-    if (!dead && op->bytes > set->eager_max_bytes)
+    if ((!dead && op->bytes > op->rdv->set.eager_max_bytes) || !eager_take(op))
         return false;
-    if (op->peer->out.eager_used + eager_charge(op) > set->eager_credit_bytes)
-        return false;
-    op->peer->out.eager_used += eager_charge(op);
-    op->eager = true;
     op->rdv->counters.data_eager++;
     send_inline(op, dead ? TRYST_E_DEAD : TRYST_OK);
     return true;
@@ -172,12 +182,8 @@ static inline bool send_eager(tryst_op *op)
  * eager credit is left. */
 static bool failure_send(tryst_op *op)
 {
-    struct peer *peer = op->peer;
-    uint64_t charge = eager_charge(op);
-    if (peer->out.eager_used + charge > op->rdv->set.eager_credit_bytes)
+    if (!eager_take(op))
         return false;
-    peer->out.eager_used += charge;
-    op->eager = true;
     send_inline(op, op->final);
     return true;
 }
@@ -185,14 +191,14 @@ static bool failure_send(tryst_op *op)
 void producer_unblock_some(struct peer *peer)
 {
     struct urgent_node *node;
-    while ((node = urgent_first(&peer->out.blocked_sends)) != NULL) {
+    while ((node = urgent_first(&peer_out(peer)->blocked_sends)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, deferred_node);
         bool failed = op->state == OP_VOID;
         if (failed ? !failure_send(op) : !send_eager(op))
             return;
         urgent_remove(node);
         list_remove(&op->waiting_node);
-        peer->out.failures_count -= failed;
+        peer_out(peer)->failures_count -= failed;
     }
 }
 
@@ -218,17 +224,37 @@ __attribute__((always_inline)) static inline void send_release(tryst_op *op)
         producer_match(want, op);
     } else if (!send_eager(op)) {
         send_post(op);
-        if (op->peer->deferred) {
+        if (peer_out(op->peer)->deferred) {
             op->want_id = 0;
             records_queue(op, QUEUED_OFFER);
         }
     }
 }
 
+/* Match a held send, which has failed, with the WANT that was parked beside it. */
+static void send_void_match(tryst_op *op)
+{
+    struct want *want = want_find(op->entry, op->queued.seq);
+    if (want)
+        producer_match(want, op);
+}
+
+/* Continue a held send: its device is ready for it, or has failed with `status`. */
+static void send_released(tryst_op *op, tryst_status status)
+{
+    if (status == TRYST_OK) {
+        producer_release(op);
+        return;
+    }
+    op_report(op, status, op->rdv->group->roster.rank, status, op_device_why(op));
+    op_state_set(op, OP_VOID);
+    send_void_match(op);
+}
+
 void producer_submit(tryst_op *op)
 {
     send_number(op);
-    if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op))
+    if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op, send_released))
         send_queue_held(op);
     else
         send_release(op);
@@ -258,45 +284,14 @@ void producer_submit_held(tryst_op *op)
         producer_match(want, op);
 }
 
-/* Match a held send, which has failed, with the WANT that was parked beside it. */
-static void send_void_match(tryst_op *op)
-{
-    struct want *want = want_find(op->entry, op->queued.seq);
-    if (want)
-        producer_match(want, op);
-}
-
-void producer_released(tryst_op *op, tryst_status status)
-{
-    if (status == TRYST_OK) {
-        producer_release(op);
-        return;
-    }
-    op_report(op, status, op->rdv->group->roster.rank, status, op_device_why(op));
-    op_state_set(op, OP_VOID);
-    send_void_match(op);
-}
-
-void producer_fetched(tryst_op *op, tryst_status status)
-{
-    if (status != TRYST_OK && op->fail == TRYST_OK)
-        op_cause_set(op, cause_own(op->rdv, status),
-                     "cannot copy the tensor from the device");
-    if (op->fail != TRYST_OK) {
-        op_device_slot_drop(op);
-        op_report_fail(op);
-    }
-    records_queue(op, QUEUED_DATA);
-}
-
 /* ---- WANTs arrive ------------------------------------------------------------------ */
 
 static void want_refuse(struct peer *peer, const struct record_want *rec, uint8_t type,
                         tryst_status status, int32_t origin_rank)
 {
-    peer->in.wants_unanswered++;
+    peer_in(peer)->wants_refused++;
     if (type == RECORD_DEFERRED) {
-        peer->deferred = true;
+        peer_out(peer)->deferred = true;
         peer->rdv->counters.wants_deferred++;
     }
     peer_answer(peer, &(struct answer){.id = rec->id,
@@ -317,7 +312,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->peer = peer;
     want->parked.entry = entry;
     want->id = rec->id;
-    hash_table_add(&peer->in.wants, &want->by_id, hash_keyed_id(rec->id));
+    hash_table_add(&peer_in(peer)->wants, &want->by_id, hash_keyed_id(rec->id));
     want->parked.seq = rec->seq;
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
@@ -335,7 +330,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->priority = rec->priority;
     if (want->flags & RECORD_SHAPE)
         want->shape = *wire_shape(&rec->header);
-    list_push_back(&peer->in.wants_list, &want->peer_node);
+    list_push_back(&peer_in(peer)->wants_list, &want->peer_node);
     return want;
 }
 
@@ -349,11 +344,11 @@ static void want_park(struct want *want)
 {
     struct peer *peer = want->peer;
     parked_add(&want->parked);
-    peer->in.parked_count++;
+    peer_in(peer)->parked_count++;
     peer->rdv->counters.wants_parked++;
     if (want->parked.entry->scope->state == SCOPE_EARLY) {
         want->early = true;
-        peer->in.early_wants++;
+        peer_in(peer)->early_wants++;
     }
     if (want->flags & RECORD_VOID)
         want_answer_void(want);
@@ -364,8 +359,8 @@ static bool want_has_room(const struct peer *peer, const struct scope *scope)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
     bool early = !scope || scope->state == SCOPE_EARLY;
-    return peer->in.parked_count < set->parked_max &&
-           (!early || peer->in.early_wants < set->early_max);
+    return peer_in(peer)->parked_count < set->parked_max &&
+           (!early || peer_in(peer)->early_wants < set->early_max);
 }
 
 /* True if the WANT requests slices that no rank with these settings requests: its bulk
@@ -433,8 +428,9 @@ static bool want_closing(struct peer *peer, struct scope *scope,
     return sent;
 }
 
-void producer_want(struct peer *peer, const struct record_want *rec, const char *key)
+void producer_want(struct peer *peer, const struct record_want *rec)
 {
+    const char *key = (const char *)(rec + 1);
     struct rendezvous *rdv = peer->rdv;
     struct scope *scope = scope_find(&rdv->scopes, rec->step);
     const struct cause refusal = step_refuses(rdv, scope, rec->step);
@@ -449,7 +445,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     }
     struct record_key named = {hash_keyed(key, rec->key_bytes), key, rec->key_bytes,
                                rdv->group->roster.rank, peer->rank};
-    peer->in.wants_got++;
+    peer_in(peer)->wants_got++;
     peer_flush_later(peer); /* sends wants_taken once half of the quota is due */
     bool closed = status == TRYST_E_CLOSED || status == TRYST_E_LEFT;
     if (closed && scope && want_closing(peer, scope, rec, &named))
@@ -528,7 +524,7 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
 static void eager_return(tryst_op *op)
 {
     if (op->eager)
-        op->peer->out.eager_used -= eager_charge(op);
+        peer_out(op->peer)->eager_used -= eager_charge(op);
     op->eager = false;
 }
 
@@ -554,7 +550,7 @@ void producer_acked(struct stream_send *send)
 
 void producer_data_done(struct peer *peer, const struct record_answer *done)
 {
-    tryst_op *op = sent_op(stream_out_remove(&peer->out.stream, done->id));
+    tryst_op *op = sent_op(stream_out_remove(&peer_out(peer)->stream, done->id));
     tryst_status status = done->header.status;
     if (!op) {
         peer_fault(peer, PEER_FAULT_DATA_DONE, NULL);
@@ -565,7 +561,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         cause = cause_in_answer(peer, op, done);
         op_cause_explain(op, cause, wire_answer_text(done));
         /* The consumer may have had no memory for the key. */
-        name_withdraw(&peer->out.names, op->entry);
+        name_withdraw(&peer_out(peer)->names, op->entry);
     }
     send_done(op, cause);
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
@@ -581,13 +577,13 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
 
 void producer_data_kept(struct peer *peer, uint64_t number)
 {
-    if (!stream_out_keep(&peer->out.stream, number))
+    if (!stream_out_keep(&peer_out(peer)->stream, number))
         peer_fault(peer, PEER_FAULT_DATA_KEPT, NULL);
 }
 
 void producer_data_canceled(struct peer *peer, uint64_t number)
 {
-    tryst_op *op = sent_op(stream_out_find(&peer->out.stream, number));
+    tryst_op *op = sent_op(stream_out_find(&peer_out(peer)->stream, number));
     if (!op)
         return;
     /* The credit stays taken until DONE: at the consumer the number still waits for its
@@ -637,7 +633,7 @@ void producer_failure_drop(tryst_op *op)
     struct entry *entry = op->entry;
     list_remove(&op->waiting_node);
     if (urgent_remove(&op->deferred_node))
-        op->peer->out.failures_count--;
+        peer_out(op->peer)->failures_count--;
     if (op->queued.seq < entry->send_next)
         entry->send_next = op->queued.seq;
 }
@@ -649,10 +645,10 @@ static void flow_send_failure(tryst_op *op)
 {
     struct peer *peer = op->peer;
     if (!failure_is_sent(op) || failure_send(op) ||
-        peer->out.failures_count == FAILURES_MAX)
+        peer_out(peer)->failures_count == FAILURES_MAX)
         return;
-    peer->out.failures_count++;
-    urgent_push(&peer->out.blocked_sends, &op->deferred_node, &op->urgency);
+    peer_out(peer)->failures_count++;
+    urgent_push(&peer_out(peer)->blocked_sends, &op->deferred_node, &op->urgency);
     peer_idle_later(peer); /* an idle pass sends BLOCKED */
     producer_request_later(op);
 }
@@ -704,6 +700,48 @@ void producer_fail(tryst_op *op, struct cause cause, const char *text)
     }
 }
 
+/* Fail a send that waits for a WANT, or for credit. */
+static void send_fail(tryst_op *op, struct cause cause, const char *text)
+{
+    if (op->state != OP_VOID) {
+        producer_fail(op, cause, text);
+        return;
+    }
+    producer_failure_drop(op);
+    op_end(op);
+}
+
+/* Fail the sends of the step to the peer that wait for a WANT, or for credit. */
+static void sends_fail(struct peer *peer, const struct scope *scope, struct cause cause,
+                       const char *text)
+{
+    list_for_each_safe (&peer_out(peer)->waiting_sends, node, after) {
+        tryst_op *op = container_of(node, tryst_op, waiting_node);
+        peer->rdv->counters.closed_walked++;
+        assert(urgent_queued(&op->deferred_node) || flow_is_held(op));
+        if (op->scope == scope)
+            send_fail(op, cause, text);
+    }
+}
+
+void producer_step_closed(struct peer *peer, const struct record_answer *closed)
+{
+    char text[CAUSE_TEXT_BYTES];
+    struct cause cause = {TRYST_E_CLOSED, peer->rank, TRYST_E_CLOSED};
+    struct scope *scope = scope_find(&peer->rdv->scopes, closed->id);
+    if (!scope || !scope_awaits(scope, peer))
+        return;
+    if (closed->header.status == TRYST_E_ABORTED)
+        cause = cause_in_answer(peer, NULL, closed);
+    else if (closed->header.status == TRYST_E_LEFT)
+        cause.status = cause.origin_status = TRYST_E_LEFT;
+    const char *sentence = cause_sentence(cause, wire_answer_text(closed), text);
+    if (cause.status == TRYST_E_ABORTED)
+        abort_report(peer->rdv, scope, cause, sentence ? sentence : "", peer->rank);
+    rank_set_remove(&scope->awaited, peer->rank);
+    sends_fail(peer, scope, cause, sentence);
+}
+
 void producer_peer_gone(tryst_op *op)
 {
     struct want *want = op->want;
@@ -726,36 +764,4 @@ void producer_peer_gone(tryst_op *op)
     op_report(op, op->peer->liveness.gone_status, op->peer->rank,
               op->peer->liveness.gone_status, op->peer->liveness.gone_text);
     op_end(op);
-}
-
-void producer_wants_drop(struct peer *peer)
-{
-    struct list_node *node;
-    while ((node = list_first(&peer->in.wants_list)) != NULL)
-        want_free(container_of(node, struct want, peer_node));
-    while ((node = list_first(&peer->in.unexpected)) != NULL)
-        unexpected_free(container_of(node, struct unexpected, peer_node));
-}
-
-void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
-                           int32_t origin_rank)
-{
-    tryst_status origin_status = status == TRYST_E_ABORTED ? scope->abort_status : status;
-    for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
-        struct list_node *node;
-        struct queue_node *item;
-        while ((node = list_first(&entry->wants)) != NULL) {
-            struct want *want = container_of(node, struct want, parked.node);
-            want_unpark(want);
-            want_answer(want, type, (struct cause){status, origin_rank, origin_status},
-                        NULL);
-            want_maybe_free(want);
-        }
-        while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
-            struct unexpected *unexpected = container_of(item, struct unexpected, queued);
-            peer_data_refuse(unexpected->peer, unexpected->number, scope->id, status,
-                             origin_rank);
-            unexpected_free(unexpected);
-        }
-    }
 }

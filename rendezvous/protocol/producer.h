@@ -5,10 +5,22 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_PRODUCER_H
 #define TRYST_RENDEZVOUS_PROTOCOL_PRODUCER_H
 
+#include "channel.h"
+#include "flow.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire/wire.h"
 
 struct want;
+
+/** True if `op` is a send of a small flow that is not ready. The send has its number and
+ *  is in the table. A WANT for it waits beside it, unless the WANT was given up or is of
+ *  a different collective. */
+static inline bool flow_is_held(const tryst_op *op)
+{
+    return __builtin_expect(op->flow != NULL, 0) && op->kind == OP_SEND &&
+           !op->flow->ready && op->state == OP_POSTED &&
+           op->bytes <= op->rdv->set.eager_max_bytes;
+}
 
 /** Give the send its number within the key, and release it unless its device event is
  *  pending. */
@@ -19,8 +31,8 @@ void producer_submit_held(tryst_op *op);
 /** Send a numbered operation with bytes that are ready: to the WANT that was parked for
  *  it, as DATA, or once a WANT comes. */
 void producer_release(tryst_op *op);
-/** Handle a WANT with its key. */
-void producer_want(struct peer *peer, const struct record_want *want, const char *key);
+/** Handle a WANT. */
+void producer_want(struct peer *peer, const struct record_want *want);
 /** Handle a CANCEL of a WANT. */
 void producer_cancel(struct peer *peer, const struct record_answer *cancel);
 /** Raise the send of a peer's receive, which has become more urgent. */
@@ -39,28 +51,19 @@ void producer_unblock_some(struct peer *peer);
  *  there is credit. */
 static inline void producer_unblock(struct peer *peer)
 {
-    if (!urgent_empty(&peer->out.blocked_sends))
+    if (!urgent_empty(&peer_out(peer)->blocked_sends))
         producer_unblock_some(peer);
 }
+/** Fail the sends of a step for which no WANT came: the peer has closed the step (after
+ *  an abort, if the status is TRYST_E_ABORTED). Does nothing if no send of the step has
+ *  waited since the last such answer. */
+void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Cancel a send, or fail it, with this cause. */
 void producer_fail(tryst_op *op, struct cause cause, const char *text);
 /** Drop the failure of a send in a step that is closed here: if its WANT comes, the
  *  answer is CLOSED. The caller then ends the send. */
 void producer_failure_drop(tryst_op *op);
-/** Continue a held send: its device is ready for it, or has failed with `status`. */
-void producer_released(tryst_op *op, tryst_status status);
-/** Queue the DATA of a small device send: its bytes are in the slot, or the copy failed
- *  with `status`. */
-void producer_fetched(tryst_op *op, tryst_status status);
 /** End a send: its peer is gone. */
 void producer_peer_gone(tryst_op *op);
-/** Free all WANTs and unexpected DATA of a peer that is gone or closed. */
-void producer_wants_drop(struct peer *peer);
-/** End the id of `want`: its answer has been packed. */
-void producer_want_answered(struct want *want);
-/** Answer and free all parked WANTs and unexpected DATA of peers in `scope`, which is
- *  closed or aborted. `type`: CLOSED or CANCELED, for the WANTs. */
-void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
-                           int32_t origin_rank);
 
 #endif

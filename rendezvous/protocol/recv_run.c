@@ -14,10 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "consumer.h"
 #include "core/memory/pool.h"
-#include "flow_op.h"
-#include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire/wire.h"
@@ -32,11 +29,11 @@ static bool slice_is_announced(const struct recv_run *run, uint32_t index)
  * such slices, it counts among its rail's senders. */
 static void slots_ready_add(struct peer *peer, const struct recv_run *run, int32_t count)
 {
-    uint32_t before = peer->in.slots_ready;
+    uint32_t before = peer_in(peer)->slots_ready;
     uint32_t *senders = &peer->rdv->rails[peer->lane.rail].senders;
-    peer->in.slots_ready += (uint32_t)count;
-    peer->in.ready_bytes += (uint64_t)((int64_t)count * run->slice_bytes);
-    *senders += (uint32_t)(peer->in.slots_ready > 0) - (uint32_t)(before > 0);
+    peer_in(peer)->slots_ready += (uint32_t)count;
+    peer_in(peer)->ready_bytes += (uint64_t)((int64_t)count * run->slice_bytes);
+    *senders += (uint32_t)(peer_in(peer)->slots_ready > 0) - (uint32_t)(before > 0);
 }
 
 /* Return the number of posted slices below `slices_announced` that count in
@@ -60,7 +57,7 @@ void recv_run_announce(struct peer *peer, struct recv_run *run, uint32_t slices_
     if (slices_announced <= run->slices_announced)
         return;
     uint32_t moved = run->ahead ? ahead_below(run, slices_announced) : 0;
-    peer->in.slots_ahead -= moved;
+    peer_in(peer)->slots_ahead -= moved;
     slots_ready_add(peer, run, (int32_t)moved);
     run->ahead -= moved;
     run->slices_announced = slices_announced;
@@ -82,23 +79,24 @@ static bool share_has_room(const struct peer *peer, const struct recv_run *run)
     const struct rendezvous *rdv = peer->rdv;
     uint32_t rail = peer->lane.rail;
     return post_share_has_room(sched_rail_window(rdv->sched, rail),
-                               rdv->rails[rail].senders, peer->in.slots_ready,
-                               peer->in.ready_bytes, run->slice_bytes);
+                               rdv->rails[rail].senders, peer_in(peer)->slots_ready,
+                               peer_in(peer)->ready_bytes, run->slice_bytes);
 }
 
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
 {
     uint32_t most = peer->endpoint.ep->rail->posted_max;
     bool is_announced = slice_is_announced(run, run->next);
-    return peer->in.slots_ahead + peer->in.slots_ready < most &&
-           (is_announced ? share_has_room(peer, run) : peer->in.slots_ahead < most / 2) &&
+    return peer_in(peer)->slots_ahead + peer_in(peer)->slots_ready < most &&
+           (is_announced ? share_has_room(peer, run)
+                         : peer_in(peer)->slots_ahead < most / 2) &&
            peer->endpoint.state == PEER_EP_READY;
 }
 
 /* Try again in the next pass, which serves the queue of runs (peer_flush). */
 static void post_later(struct peer *peer)
 {
-    peer->in.post_refused = true;
+    peer_in(peer)->post_refused = true;
     peer_flush_later(peer);
 }
 
@@ -115,7 +113,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     memset(slice, 0, sizeof *slice);
     slice->op = op;
     slice->index = index;
-    slice->bulk.done = recv_slice_arrived;
+    slice->bulk.done = run->slice_done;
     slice->bulk.tag = (op->id + index) & op->rdv->ids.mask;
     slice->bulk.data = run->placed ? run->place_data : (char *)op->tensor.data + at;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
@@ -140,7 +138,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     if (slice_is_announced(run, index)) {
         slots_ready_add(op->peer, run, 1);
     } else {
-        op->peer->in.slots_ahead++;
+        peer_in(op->peer)->slots_ahead++;
         run->ahead++;
     }
     return TRYST_OK;
@@ -153,6 +151,29 @@ static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
 {
     uint32_t ahead = 2 * op->rdv->set.posted_slices;
     return slice_is_announced(run, run->next) || run->depth < ahead ? run->depth : ahead;
+}
+
+/* True if the flow of the receive, if any, permits another posted slice. */
+static bool flow_may_post(const tryst_op *op, const struct recv_run *run)
+{
+    const struct flow *flow = op->flow;
+    return __builtin_expect(!flow, 1) ||
+           (op->fail == TRYST_OK &&
+            (!flow->ops->place || run->next < flow->slices_announced));
+}
+
+/* Request memory for the next slice of a flow, once. True: the slice has memory. */
+static bool flow_slice_place(tryst_op *op, struct recv_run *run)
+{
+    struct flow *flow = op->flow;
+    /* placed > next: the transport had no room for this slice; its memory is valid. */
+    if (__builtin_expect(!flow, 1) || !flow->ops->place || run->placed > run->next)
+        return true;
+    run->place_mem = NULL;
+    if (flow->ops->place(flow, run->next, &run->place_data, &run->place_mem) != TRYST_OK)
+        return false;
+    run->placed = run->next + 1;
+    return true;
 }
 
 /* True if the run has a slice to post, where a slot and memory are available. */
@@ -186,7 +207,7 @@ bool recv_run_post(tryst_op *op, struct recv_run *run)
  * it. */
 static uint64_t slice_bytes_requested(const struct peer *peer)
 {
-    unsigned code = peer->in.header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
+    unsigned code = peer_in(peer)->header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
     uint64_t bytes = (uint64_t)FRAME_SLICE_UNIT << code;
     if (!code)
         return SCHED_SLICE_FIRST;
@@ -267,6 +288,13 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
     }
 }
 
+/* Queue the run for slots, in order of urgency. */
+static void slots_wait(tryst_op *op)
+{
+    if (!urgent_queued(&op->slot_node))
+        urgent_push(&peer_in(op->peer)->slots_waiting, &op->slot_node, &op->urgency);
+}
+
 void consumer_slots_serve(struct peer *peer)
 {
     struct list without_slot; /* no pinned slot: other receives may need none */
@@ -275,7 +303,7 @@ void consumer_slots_serve(struct peer *peer)
     if (peer->endpoint.state != PEER_EP_READY)
         return;
     list_init(&without_slot);
-    while ((node = urgent_first(&peer->in.slots_waiting)) != NULL) {
+    while ((node = urgent_first(&peer_in(peer)->slots_waiting)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, slot_node);
         uint32_t before = op->run->next;
         bool full = recv_run_post(op, op->run);
@@ -292,27 +320,29 @@ void consumer_slots_serve(struct peer *peer)
     }
     while ((passed = list_pop_front(&without_slot)) != NULL) {
         node = urgent_node_of(passed);
-        urgent_push(&peer->in.slots_waiting, node, node->urgency);
+        urgent_push(&peer_in(peer)->slots_waiting, node, node->urgency);
     }
 }
 
 /* True if a receive that is not less urgent waits for slots. */
 static bool others_go_first(const tryst_op *op)
 {
-    const struct urgent_node *first = urgent_first(&op->peer->in.slots_waiting);
+    const struct urgent_node *first = urgent_first(&peer_in(op->peer)->slots_waiting);
     return first && !urgency_before(&op->urgency, first->urgency);
 }
 
 void recv_run_repost(tryst_op *op, struct recv_run *run)
 {
     if (run_has_next(op, run) && (others_go_first(op) || recv_run_post(op, run)))
-        recv_run_wait(op);
+        slots_wait(op);
 }
 
-void recv_run_wait(tryst_op *op)
+void recv_run_serve(tryst_op *op)
 {
-    if (!urgent_queued(&op->slot_node))
-        urgent_push(&op->peer->in.slots_waiting, &op->slot_node, &op->urgency);
+    if (op->run->next >= op->run->slices)
+        return;
+    slots_wait(op);
+    consumer_slots_serve(op->peer);
 }
 
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
@@ -321,7 +351,7 @@ void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
     bool is_announced = slice_is_announced(run, slice->index);
     slice->posted = false;
     slots_ready_add(peer, run, -(int32_t)is_announced);
-    peer->in.slots_ahead -= !is_announced;
+    peer_in(peer)->slots_ahead -= !is_announced;
     run->ahead -= !is_announced;
     run->outstanding--;
     peer->rdv->bulk.moving--;

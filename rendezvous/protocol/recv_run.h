@@ -21,7 +21,8 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_RECV_RUN_H
 #define TRYST_RENDEZVOUS_PROTOCOL_RECV_RUN_H
 
-#include "rendezvous/peer/peer.h"
+#include "channel.h"
+#include "flow.h"
 
 /** The ready slices that a peer may always have posted: one in flight, and one that is
  *  being acknowledged. */
@@ -69,6 +70,8 @@ struct recv_run {
     uint32_t placed;
     void *place_data;
     struct tryst_mem *place_mem;
+    /** Called when a posted slice (a recv_slice) has ended. */
+    void (*slice_done)(struct bulk *bulk, tryst_status status, size_t bytes);
 };
 
 /** Open `op->run` for a receive of bulk; nothing is posted yet. Returns TRYST_OK,
@@ -87,8 +90,9 @@ void recv_run_announce(struct peer *peer, struct recv_run *run,
 /** Post further slices after one has come back. Receives from the same peer that wait for
  *  slots and are not less urgent go first. */
 void recv_run_repost(tryst_op *op, struct recv_run *run);
-/** Queue the run for slots, in order of urgency (consumer_slots_serve). */
-void recv_run_wait(tryst_op *op);
+/** Post slices of the receive, in the order of urgency among the receives that wait for
+ *  slots. */
+void recv_run_serve(tryst_op *op);
 /** Withdraw the posted slices from `upto` on: the id has ended after `upto` slices were
  *  started. */
 void recv_run_withdraw(tryst_op *op, uint32_t upto);

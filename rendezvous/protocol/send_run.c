@@ -6,10 +6,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
-#include "flow_op.h"
-#include "frames.h"
 #include "op_device.h"
-#include "producer.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/fault.h"
@@ -54,6 +51,15 @@ static struct urgency matched_urgency(const struct want *want, const tryst_op *o
 
 const size_t send_slice_bytes = sizeof(struct send_slice);
 
+void send_run_ready(tryst_op *op)
+{
+    struct transfer *transfer = &op->want->transfer;
+    op->want_id = op->want->id;
+    transfer->ready = op->flow->ready;
+    if (transfer->ready > transfer->posted)
+        records_queue(op, QUEUED_OFFER);
+}
+
 void send_run_begin(struct want *want, tryst_op *op)
 {
     list_remove(&op->queued.node);
@@ -66,7 +72,7 @@ void send_run_begin(struct want *want, tryst_op *op)
     /* An OFFER reports ready bytes to a consumer that could not post ahead. */
     if (op->flow) {
         list_init(&want->leaving);
-        flow_matched(op);
+        send_run_ready(op);
     } else if (want->transfer.posted == 0) {
         op->want_id = want->id;
         records_queue(op, QUEUED_OFFER);
@@ -115,7 +121,7 @@ static void matched_stop(tryst_op *op, struct cause cause, const char *text)
     sched_posted(op->rdv->sched, &op->want->transfer);
     op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_ENDING);
-    op->want->unanswered = true;
+    op->want->answer_due = true;
 }
 
 /* Answer the WANT of a stopped transfer. Slices from host memory count as sent once the
@@ -123,11 +129,11 @@ static void matched_stop(tryst_op *op, struct cause cause, const char *text)
 static void matched_answer(struct want *want)
 {
     tryst_op *op = want->send;
-    if (!want->unanswered || (op->device && want->in_flight))
+    if (!want->answer_due || (op->device && want->in_flight))
         return;
     char text[CAUSE_TEXT_BYTES];
     struct cause cause = op_cause(op, op->fail);
-    want->unanswered = false;
+    want->answer_due = false;
     want_answer(want, RECORD_CANCELED, cause, op_cause_text(op, cause, text));
 }
 
@@ -160,7 +166,7 @@ static void flow_slice_left(struct want *want, struct send_slice *slice, bool se
         if (want->send && want->send->state == OP_MATCHED &&
             slice->index == want->reported) {
             want->reported++;
-            flow_slice_sent(want->send, slice->index);
+            send_slice_left(want->send, slice->index);
         }
         pool_put(want->peer->rdv->slices, slice);
     }
@@ -264,11 +270,10 @@ static void slice_size_send(struct peer *peer)
     uint64_t bytes = peer->lane.path.slice_bytes;
     unsigned code = bytes ? (unsigned)__builtin_ctzll(bytes / FRAME_SLICE_UNIT) : 0;
     uint8_t flags = (uint8_t)(code << FRAME_SLICE_SHIFT);
-    if (flags == peer->out.slice_flags)
+    if (flags == peer_out(peer)->slice_flags)
         return;
-    peer->out.slice_flags = flags;
-    peer->in.header_due = true;
-    peer_flush_later(peer);
+    peer_out(peer)->slice_flags = flags;
+    peer_header_queue(peer);
 }
 
 /* Set the cause with which the send fails when its DONE reports a failure. */

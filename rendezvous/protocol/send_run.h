@@ -12,7 +12,8 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_SEND_RUN_H
 #define TRYST_RENDEZVOUS_PROTOCOL_SEND_RUN_H
 
-#include "rendezvous/peer/peer.h"
+#include "channel.h"
+#include "flow.h"
 #include "rendezvous/protocol/wire/wire.h"
 
 /** The size of the record of one slice in flight, for its pool. */
@@ -22,6 +23,15 @@ extern const size_t send_slice_bytes;
 tryst_status transfer_start(struct transfer *transfer);
 /** Match the send with its WANT and add the transfer to the scheduler. */
 void send_run_begin(struct want *want, tryst_op *op);
+/** Copy the flow's ready count to the transfer of the send, which has met its WANT. */
+void send_run_ready(tryst_op *op);
+/** Note that the transport no longer reads slice `index` of a flow. */
+static inline void send_slice_left(const tryst_op *op, uint32_t index)
+{
+    struct flow *flow = op->flow;
+    if (flow && op->fail == TRYST_OK && flow->ops->sent)
+        flow->ops->sent(flow, index);
+}
 /** Handle a DONE, for the want that it names. */
 void send_run_done(struct peer *peer, const struct record_answer *done);
 /** Fail the send: start no further slice, and end with `cause` once the slices in flight

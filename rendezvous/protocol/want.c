@@ -2,40 +2,38 @@
 /*
  * WANTs of peers at their producer; see want.h.
  *
- * Invariant: every want is in peer->in.wants_list and, until its id has ended, in
- * peer->in.wants by this id.
+ * Invariant: every want is in channel->in.wants_list and, until its id has ended, in
+ * channel->in.wants by this id.
  */
 #include "want.h"
 
 #include "core/text/hash.h"
-#include "rendezvous/op/engine.h"
-#include "rendezvous/peer/peer.h"
 
 void want_settle(struct want *want)
 {
     if (want->early)
-        want->peer->in.early_wants--;
+        peer_in(want->peer)->early_wants--;
     want->early = false;
 }
 
 void want_unpark(struct want *want)
 {
     if (parked_remove(&want->parked))
-        want->peer->in.parked_count--;
+        peer_in(want->peer)->parked_count--;
     want_settle(want);
 }
 
 struct want *want_by_id(const struct peer *peer, uint64_t id)
 {
-    struct hash_node *node = hash_table_find(&peer->in.wants, hash_keyed_id(id));
+    struct hash_node *node = hash_table_find(&peer_in(peer)->wants, hash_keyed_id(id));
     return node ? container_of(node, struct want, by_id) : NULL;
 }
 
 void want_id_end(struct want *want)
 {
-    if (!want->answered)
-        hash_table_remove(&want->peer->in.wants, &want->by_id);
-    want->answered = true;
+    if (!want->id_ended)
+        hash_table_remove(&peer_in(want->peer)->wants, &want->by_id);
+    want->id_ended = true;
 }
 
 void want_free(struct want *want)
@@ -64,12 +62,19 @@ void want_text_set(struct want *want, struct wire_text peer_text)
 
 void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text)
 {
-    if (want->answered || list_linked(&want->answer_node))
+    if (want->id_ended || list_linked(&want->answer_node))
         return;
-    want->answer = type;
+    want->answer_type = type;
     want->cause = cause;
     if (text && *text)
         want_text_set(want, peer_text_of(text));
-    list_push_back(&want->peer->out.want_answers, &want->answer_node);
+    list_push_back(&peer_out(want->peer)->want_answers, &want->answer_node);
     peer_flush_later(want->peer);
+}
+
+void want_answered(struct want *want)
+{
+    list_remove(&want->answer_node);
+    want_id_end(want);
+    want_maybe_free(want);
 }

@@ -6,6 +6,7 @@
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_WANT_H
 #define TRYST_RENDEZVOUS_PROTOCOL_WANT_H
 
+#include "channel.h"
 #include "commsched/sched/transfer.h"
 #include "rendezvous/match/table.h"
 #include "rendezvous/protocol/outcome/cause.h"
@@ -15,25 +16,26 @@ struct peer;
 
 struct want {
     struct parked parked;       /**< its entry and number */
-    struct list_node peer_node; /**< in peer->in.wants_list */
+    struct list_node peer_node; /**< in channel->in.wants_list */
     struct peer *peer;
     uint64_t id;            /**< the consumer's id */
     uint64_t step;          /**< id of its step */
-    struct hash_node by_id; /**< in peer->in.wants, until `answered` */
+    struct hash_node by_id; /**< in channel->in.wants, until `id_ended` */
     uint8_t dtype;
     /** RECORD_VOID, _ALLOC, _PRIORITY, _RAISED, _BACKGROUND, _SHAPE, _DEVICE. */
     uint8_t flags;
-    bool answered; /**< the id has ended and has left peer->in.wants */
-    bool early;    /**< counted in peer->in.early_wants */
-    /** The send has failed, and the answer waits for slices from device memory that are
-     *  in flight. */
-    bool unanswered;
-    uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
+    bool id_ended; /**< the id has ended and has left channel->in.wants */
+    bool early;    /**< counted in channel->in.early_wants */
+    /** The send has failed: the answer is queued once the slices from device memory that
+     *  are in flight have left. */
+    bool answer_due;
+    /** RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked. */
+    uint8_t answer_type;
     int32_t priority;        /**< the receive's priority; valid with RECORD_PRIORITY */
     struct cause cause;      /**< the cause in the answer, or of RECORD_VOID */
     char *text;              /**< the text of `cause` (peer_text_keep); NULL: none */
     struct flow_shape shape; /**< valid with RECORD_SHAPE */
-    struct list_node answer_node; /**< in peer->out.want_answers */
+    struct list_node answer_node; /**< in channel->out.want_answers */
     tryst_op *send;               /**< the send, once matched */
     uint32_t in_flight;           /**< slices handed to the transport and not complete */
     /** Of a flow: `sent` was called for slices [0, reported); UINT32_MAX: a slice was not
@@ -64,8 +66,8 @@ struct want *want_by_id(const struct peer *peer, uint64_t id);
 void want_id_end(struct want *want);
 /** Take the WANT out of its entry. */
 void want_unpark(struct want *want);
-/** Stop counting the WANT in peer->in.early_wants: its step was opened here, or the WANT
- *  leaves the table. */
+/** Stop counting the WANT in channel->in.early_wants: its step was opened here, or the
+ *  WANT leaves the table. */
 void want_settle(struct want *want);
 /** Take the WANT out of all lists and free it. */
 void want_free(struct want *want);
@@ -76,6 +78,8 @@ void want_maybe_free(struct want *want);
  *  The want itself carries the answer, and a copy of `text`, unless that is NULL or "".
  *  */
 void want_answer(struct want *want, uint8_t type, struct cause cause, const char *text);
+/** End the id: its queued answer has been packed. */
+void want_answered(struct want *want);
 /** Set the text of the cause, a copy of `peer_text`. */
 void want_text_set(struct want *want, struct wire_text peer_text);
 

@@ -14,8 +14,10 @@ cd "${1:-$SOURCE}"
 find rendezvous collectives context commsched -name '*.[ch]' ! -path 'rendezvous/numbers/*' | LC_ALL=C sort |
     xargs awk -v list=$list -v least="${least:-100}" '
     BEGIN {
-        split("rdv op peer want scope send recv", names, " ")
+        split("rdv op peer peer_in peer_out want scope send recv", names, " ")
         for (i in names) is[names[i]] = names[i]
+        is["in"] = "peer_in"
+        is["out"] = "peer_out"
         is["send"] = is["recv"] = "op"
     }
     function note(path, part, n, i, holder, member) {
@@ -52,6 +54,8 @@ find rendezvous collectives context commsched -name '*.[ch]' ! -path 'rendezvous
             else { comment = 1; rest = head; break }
         }
         if (comment) { line = rest; rest = "" }
+        gsub(/peer_in\([^()]*\)/, "peer_in", line) # a channel (protocol/channel.h)
+        gsub(/peer_out\([^()]*\)/, "peer_out", line)
         while (match(line, /(\+\+|--)?[a-z_]+((->|\.)[a-z_]+(\[[^]]*\])?)+[ ]*(=[^=]|=$|\+\+|--|[-+|&^*]=)/) ||
                match(line, /(\+\+|--)[a-z_]+((->|\.)[a-z_]+(\[[^]]*\])?)+/)) {
             note(substr(line, RSTART, RLENGTH))

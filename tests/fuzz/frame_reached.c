@@ -18,7 +18,7 @@ struct reached {
     unsigned long count;
 };
 
-/* ---- handlers of records: those that records.c calls ------------------------------- */
+/* ---- handlers of records: those that protocol.c calls ------------------------------ */
 
 /* True if rank 0, which is tested, reads a record of the enemy. */
 static bool is_enemy(const struct peer *peer)
@@ -37,16 +37,10 @@ static bool is_enemy(const struct peer *peer)
         __real_##name args;                            \
     }
 
-HANDLER(producer_want,
-        (struct peer * peer, const struct record_want *want, const char *key),
-        (peer, want, key))
-HANDLER(eager_data,
-        (struct peer * peer, const struct record_data *data,
-         const struct record_name *name, const void *payload),
-        (peer, data, name, payload))
-HANDLER(consumer_offer,
-        (struct peer * peer, const struct record_offer *offer, const char *key),
-        (peer, offer, key))
+HANDLER(producer_want, (struct peer * peer, const struct record_want *want), (peer, want))
+HANDLER(eager_data, (struct peer * peer, const struct record_data *data), (peer, data))
+HANDLER(consumer_offer, (struct peer * peer, const struct record_offer *offer),
+        (peer, offer))
 HANDLER(send_run_done, (struct peer * peer, const struct record_answer *done),
         (peer, done))
 HANDLER(producer_cancel, (struct peer * peer, const struct record_answer *cancel),

@@ -12,6 +12,7 @@
 #include "fuzz.h"
 
 #include "core/text/refuse.h"
+#include "rendezvous/protocol/channel.h"
 
 enum { OPS = 8, COMMANDS_MAX = 200, RUN_MAX = 4400 };
 
@@ -230,17 +231,17 @@ static void frame_inject(struct play *play)
     uint8_t flags = said / 8 % 2 ? FRAME_BLOCKED : 0;
     if (said >= 128)
         flags = fuzz_byte(&play->input);
-    const struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
-                                        .frames_read = enemy()->out.frames_acked,
-                                        .wants_taken = enemy()->out.wants_acked,
-                                        .done_base = (uint32_t)enemy()->out.stream.acked +
-                                                     said % 2,
-                                        .done_mask = said / 2 % 4,
-                                        .flags = flags,
-                                        .records = frame->records};
+    const struct frame_header header = {
+        .cookie = world.sides[0].rdv->cookie,
+        .frames_read = enemy()->frames.acked,
+        .wants_taken = peer_out(enemy())->wants_acked,
+        .done_base = (uint32_t)peer_out(enemy())->stream.acked + said % 2,
+        .done_mask = said / 2 % 4,
+        .flags = flags,
+        .records = frame->records};
     memcpy(frame->data, &header, sizeof header);
     inject(frame->data, frame->bytes);
-    if (enemy()->life <= PEER_LEFT && enemy()->in.header_flags == flags)
+    if (enemy()->life <= PEER_LEFT && peer_in(enemy())->header_flags == flags)
         frame_reached_flags(flags);
     frame->bytes = sizeof header;
     frame->records = 0;
@@ -283,7 +284,7 @@ static void command(struct play *play)
         if (what & 8)
             tryst_op_cancel(play->ops[what / 16 % OPS]);
         /* the enemy goes on reading */
-        enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
+        enemy()->frames.acked = (uint32_t)enemy()->frames.sent;
         world_pass(&world);
         break;
     case 7: link_message(play); break;

@@ -28,19 +28,19 @@ static void check_clear(void)
     for (int i = 0; i < 2; i++) {
         struct peer *peer = world_peer(&world, i, 1 - i);
         assert_int_equal(peer->life, PEER_ALIVE);
-        assert_int_equal(peer->out.eager_used, 0);
-        assert_int_equal(peer->in.unexpected_bytes, 0);
-        assert_int_equal(peer->out.answers_count, 0);
-        assert_true(urgent_empty(&peer->out.pending) &&
-                    urgent_empty(&peer->out.blocked_sends) &&
-                    urgent_empty(&peer->in.unannounced) &&
-                    urgent_empty(&peer->out.wants_waiting));
-        assert_true(peer->out.stream.acked == peer->out.stream.next &&
-                    !peer->out.stream.mask);
+        assert_int_equal(peer_out(peer)->eager_used, 0);
+        assert_int_equal(peer_in(peer)->unexpected_bytes, 0);
+        assert_int_equal(peer_out(peer)->answers_count, 0);
+        assert_true(urgent_empty(&peer_out(peer)->pending) &&
+                    urgent_empty(&peer_out(peer)->blocked_sends) &&
+                    urgent_empty(&peer_in(peer)->unannounced) &&
+                    urgent_empty(&peer_out(peer)->wants_waiting));
+        assert_true(peer_out(peer)->stream.acked == peer_out(peer)->stream.next &&
+                    !peer_out(peer)->stream.mask);
         for (unsigned l = 0; l < STREAM_LATE_LISTS; l++)
-            assert_true(list_empty(&peer->out.stream.ring->late[l]));
+            assert_true(list_empty(&peer_out(peer)->stream.ring->late[l]));
         for (unsigned n = 0; n < STREAM_RING; n++)
-            assert_null(peer->out.stream.ring->sends[n]);
+            assert_null(peer_out(peer)->stream.ring->sends[n]);
     }
 }
 
@@ -113,7 +113,8 @@ static void test_kept_reversed(void **state)
         both_done(i, TRYST_OK, TRYST_OK);
     }
     struct peer *peer = world_peer(&world, 0, 1);
-    assert_true(peer->out.stream.next - peer->out.stream.acked <= STREAM_WINDOW);
+    assert_true(peer_out(peer)->stream.next - peer_out(peer)->stream.acked <=
+                STREAM_WINDOW);
     for (int i = KEPT - 1; i >= 0; i--) {
         assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
         recv_one(i);
@@ -178,7 +179,7 @@ static void ring_full(int other)
     passes(4);
     for (int end = 0; end < 2; end++) {
         const struct stream_out *stream =
-            &world_peer(&world, ranks[end], ranks[1 - end])->out.stream;
+            &peer_out(world_peer(&world, ranks[end], ranks[1 - end]))->stream;
         assert_int_equal(stream->next - stream->acked, STREAM_RING);
     }
     assert_int_equal(tryst_op_cancel(small[0][0]), TRYST_OK);
@@ -212,7 +213,7 @@ static void keep(int kept)
     world_settle(&world);
     for (int i = 0; i < kept; i++)
         assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
-    assert_true(world_peer(&world, 0, 1)->out.stream.acked ==
+    assert_true(peer_out(world_peer(&world, 0, 1))->stream.acked ==
                 (uint64_t)(kept > (int)STREAM_WINDOW ? kept - (int)STREAM_WINDOW : 0));
 }
 
@@ -373,19 +374,19 @@ static void test_blocked(void **state)
     for (int i = 0; i < FIT; i++)
         send_one(i);
     passes(10);
-    assert_false(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
+    assert_false(peer_in(world_peer(&world, 1, 0))->header_flags & FRAME_BLOCKED);
     for (int i = 100; i < 120; i++)
         send_one(i);
     passes(10);
     for (int i = 100; i < 110; i++) /* BLOCKED made rank 1 announce them, not a tick */
         both_done(i, TRYST_OK, TRYST_OK);
-    assert_true(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
+    assert_true(peer_in(world_peer(&world, 1, 0))->header_flags & FRAME_BLOCKED);
     for (int i = 110; i < 120; i++) {
         recv_one(i);
         passes(4);
         both_done(i, TRYST_OK, TRYST_OK);
     }
-    assert_int_equal(world_peer(&world, 0, 1)->out.eager_used, FIT * CHARGE);
+    assert_int_equal(peer_out(world_peer(&world, 0, 1))->eager_used, FIT * CHARGE);
     for (int i = FIT - 1; i >= 0; i--) {
         recv_one(i);
         passes(10);
@@ -396,7 +397,7 @@ static void test_blocked(void **state)
     recv_one(120);
     passes(10);
     both_done(120, TRYST_OK, TRYST_OK);
-    assert_false(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
+    assert_false(peer_in(world_peer(&world, 1, 0))->header_flags & FRAME_BLOCKED);
     check_clear();
     end();
 }
@@ -416,12 +417,13 @@ static void test_credit_by_record(void **state)
         send_one(i);
     passes(10);
     struct peer *peer = world_peer(&world, 0, 1);
-    assert_false(urgent_empty(&peer->out.blocked_sends));
-    assert_true(sends[0]->number < peer->out.stream.acked); /* its DONE is a record */
+    assert_false(urgent_empty(&peer_out(peer)->blocked_sends));
+    assert_true(sends[0]->number <
+                peer_out(peer)->stream.acked); /* its DONE is a record */
     recv_one(0);
     passes(10);
     both_done(0, TRYST_OK, TRYST_OK);
-    assert_true(urgent_empty(&peer->out.blocked_sends));
+    assert_true(urgent_empty(&peer_out(peer)->blocked_sends));
     for (int i = 100; i < 100 + FIT; i++)
         recv_one(i);
     world_settle(&world);
@@ -502,7 +504,7 @@ static uint64_t names_declared_last(int keys)
     enum { ROUNDS = 3 };
     uint64_t before = 0;
     begin(NULL);
-    const uint64_t *declared = &world_peer(&world, 0, 1)->out.names.count;
+    const uint64_t *declared = &peer_out(world_peer(&world, 0, 1))->names.count;
     for (int round = 0; round < ROUNDS; round++) {
         before = *declared;
         for (int k = 0; k < keys; k++) {

@@ -25,10 +25,10 @@ static void offers(const tryst_op *op, uint64_t offer_bytes)
         frame_begin(&frame);
         frame_add_offer(&frame, op->id, 1, 0, offer_bytes, NULL)->dtype = TRYST_DTYPE_U8;
         frame_inject(&frame, &world, 0, 1);
-        world_peer(&world, 0, 1)->out.frames_acked =
-            (uint32_t)world_peer(&world, 0, 1)->out.frames_sent;
-        world_peer(&world, 0, 1)->out.wants_acked =
-            world_peer(&world, 0, 1)->out.wants_sent;
+        world_peer(&world, 0, 1)->frames.acked =
+            (uint32_t)world_peer(&world, 0, 1)->frames.sent;
+        peer_out(world_peer(&world, 0, 1))->wants_acked =
+            peer_out(world_peer(&world, 0, 1))->wants_sent;
         world_pass(&world);
     }
 }

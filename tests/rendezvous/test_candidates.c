@@ -285,8 +285,8 @@ static void test_no_frame_after_refusal(void **state)
     peer_ep_refused(peer, 0, "no", 2);
     tryst_op *send = send_to(1, step);
     peer_flush_later(peer);
-    assert_false(list_linked(&peer->out.flush_node));
-    assert_int_equal(peer->out.frames_sent, 0);
+    assert_false(list_linked(&peer->flush_node));
+    assert_int_equal(peer->frames.sent, 0);
     world_settle(&world);
     assert_int_equal(peer->endpoint.candidate, 1);
     tryst_step_close(step, NULL);
@@ -317,7 +317,7 @@ static void check_peer(const struct peer *peer)
         assert_true(endpoint->ep && (endpoint->state == PEER_EP_CLOSING ||
                                      endpoint->state == PEER_EP_REFUSED));
     if (endpoint->state != PEER_EP_READY)
-        assert_false(list_linked(&peer->out.flush_node));
+        assert_false(list_linked(&peer->flush_node));
 }
 
 static void walk_step(int rank)
@@ -332,7 +332,7 @@ static void walk_step(int rank)
     case 3: side->hold_close = one_in(2); break;
     case 4: world.hold_links = one_in(2); break;
     case 5:
-        if (one_in(4) && peer->out.frames_sent == 0)
+        if (one_in(4) && peer->frames.sent == 0)
             peer_ep_refused(peer, candidate, "no", 2);
         break;
     case 6:

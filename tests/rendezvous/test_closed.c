@@ -122,7 +122,7 @@ static void test_close_of_unreceived(void **state)
     world_settle(&world);
     world_done(recv, TRYST_E_CANCELED);
     assert_true(list_empty(&world.sides[0].rdv->scopes.all));
-    assert_int_equal(world_peer(&world, 0, 1)->out.eager_used, 0);
+    assert_int_equal(peer_out(world_peer(&world, 0, 1))->eager_used, 0);
     step_close(steps[1]);
     world_close(&world);
 }

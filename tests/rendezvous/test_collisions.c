@@ -42,7 +42,7 @@ static void want(const char *key, uint64_t id, uint64_t step, uint64_t seq)
     frame_begin(&frame);
     frame_add_want(&frame, key, id, step, seq, 10000, 0);
     frame_inject(&frame, &world, 0, 1);
-    enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
+    enemy()->frames.acked = (uint32_t)enemy()->frames.sent;
 }
 
 static size_t bucket_max(const struct hash_table *table)
@@ -104,7 +104,7 @@ static void test_ids(void **state)
         const char *key = world_key(&world, 0, 1, "e");
         for (uint64_t i = 0; i < COUNT; i++)
             want(key, ids[n].of(i), 1, i);
-        check(ids[n].name, &enemy()->in.wants);
+        check(ids[n].name, &peer_in(enemy())->wants);
         end(step);
     }
 }

@@ -146,7 +146,7 @@ static void test_placed_late(void **state)
         passes(2);
     }
     world_settle(&world);
-    assert_true(world_peer(&world, 0, 1)->out.stream.next == N + 1);
+    assert_true(peer_out(world_peer(&world, 0, 1))->stream.next == N + 1);
     world.sides[0].hold_frames = true; /* rank 1 may send two frames */
     settle();
     world.sides[0].hold_frames = false;

@@ -135,13 +135,13 @@ static void test_aborts_ahead(void **state)
         }
         world_settle(&world);
     }
-    assert_int_equal(world_peer(&world, 1, 0)->in.early_aborts, STEPS);
+    assert_int_equal(world_peer(&world, 1, 0)->early_aborts, STEPS);
     for (int i = 0; i < STEPS; i++) {
         steps[STEPS + i] = world_step(&world, 1, (uint64_t)i);
         world_settle(&world);
         check_aborted(steps[STEPS + i]);
     }
-    assert_int_equal(world_peer(&world, 1, 0)->in.early_aborts, 0);
+    assert_int_equal(world_peer(&world, 1, 0)->early_aborts, 0);
     end(steps, 2 * STEPS);
 }
 

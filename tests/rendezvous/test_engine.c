@@ -98,7 +98,7 @@ static void test_want_crosses_data(void **state)
     world_settle(&world);
     world_done(send, TRYST_OK);
     world_done(recv, TRYST_OK);
-    assert_int_equal(world_peer(&world, 0, 1)->out.eager_used, 0);
+    assert_int_equal(peer_out(world_peer(&world, 0, 1))->eager_used, 0);
     end(steps);
 }
 
@@ -324,7 +324,7 @@ static void test_deferred(void **state)
         recvs[i] = recv1(steps, edges[i], i, LARGE, NULL);
     world_settle(&world);
     assert_int_equal(world.sides[0].rdv->counters.wants_deferred, 3);
-    assert_int_equal(world_peer(&world, 0, 1)->in.parked_count, 1);
+    assert_int_equal(peer_in(world_peer(&world, 0, 1))->parked_count, 1);
     for (int i = 3; i >= 0; i--)
         sends[i] = send0(steps, edges[i], i, LARGE, NULL);
     world_settle(&world);
@@ -717,10 +717,10 @@ static void test_wants_max(void **state)
     }
     world_settle(&world);
     struct peer *peer = world_peer(&world, 1, 0);
-    assert_int_equal(peer->out.wants_sent, 2);
+    assert_int_equal(peer_out(peer)->wants_sent, 2);
     world.sides[0].hold_frames = false;
     world_settle(&world);
-    assert_int_equal(peer->out.wants_sent, 10);
+    assert_int_equal(peer_out(peer)->wants_sent, 10);
     for (int i = 9; i >= 0; i--) {
         snprintf(edge, sizeof edge, "e%d", i);
         sends[i] = send0(steps, edge, i % 4, 4000, NULL);
@@ -754,17 +754,17 @@ static void test_announced_and_not_packed(void **state)
     }
     world_settle(&world);
     struct peer *peer = world_peer(&world, 1, 0);
-    assert_int_equal(peer->out.wants_sent, COUNT);
-    assert_false(urgent_empty(&peer->out.pending));
+    assert_int_equal(peer_out(peer)->wants_sent, COUNT);
+    assert_false(urgent_empty(&peer_out(peer)->pending));
     tryst_op_cancel(recvs[CANCELED]);
     sends[TAKEN] = send0(steps, "e110", 0, 100, NULL);
     world_settle(&world);
-    assert_int_equal(peer->out.wants_sent, COUNT - 1);
+    assert_int_equal(peer_out(peer)->wants_sent, COUNT - 1);
     world_done(recvs[TAKEN], TRYST_OK);
     world.sides[0].hold_frames = false;
     world.sides[1].frames_max = 0;
     world_settle(&world);
-    assert_int_equal(peer->out.wants_acked, COUNT - 1);
+    assert_int_equal(peer_out(peer)->wants_acked, COUNT - 1);
     for (int i = 0; i < COUNT; i++) {
         snprintf(edge, sizeof edge, "e%d", i);
         if (i != TAKEN)
@@ -794,7 +794,7 @@ static void test_frame_credits(void **state)
         sends[i] = send0(steps, "a", 0, 1500, NULL);
     world_settle(&world);
     struct peer *peer = world_peer(&world, 0, 1);
-    assert_int_equal(peer->out.frames_sent - peer->out.frames_acked, 2);
+    assert_int_equal(peer->frames.sent - peer->frames.acked, 2);
     world.sides[1].hold_frames = false;
     for (int i = 0; i < COUNT; i++)
         recvs[i] = recv1(steps, "a", 0, 1500, NULL);
@@ -803,7 +803,7 @@ static void test_frame_credits(void **state)
         world_done(sends[i], TRYST_OK);
         world_done(recvs[i], TRYST_OK);
     }
-    assert_int_equal(peer->out.eager_used, 0);
+    assert_int_equal(peer_out(peer)->eager_used, 0);
     end(steps);
 }
 

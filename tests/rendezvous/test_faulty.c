@@ -56,9 +56,9 @@ static void inject_closed(uint64_t step, unsigned count)
                           .records = (uint16_t)count}};
     const struct peer *peer = world_peer(&world, HONEST, FAULTY);
     assert_true(count <= COUNT_OF(frame.answers));
-    frame.header.frames_read = peer->out.frames_acked;
-    frame.header.wants_taken = peer->out.wants_acked;
-    frame.header.done_base = (uint32_t)peer->out.stream.acked;
+    frame.header.frames_read = peer->frames.acked;
+    frame.header.wants_taken = peer_out(peer)->wants_acked;
+    frame.header.done_base = (uint32_t)peer_out(peer)->stream.acked;
     for (unsigned i = 0; i < count; i++)
         frame.answers[i] =
             (struct record_answer){.header = {RECORD_CLOSED, RECORD_STEP,
@@ -176,7 +176,7 @@ static void test_aborts_without_end(void **state)
     check_step_aborted(FRIEND, EARLY_ABORTS_MAX, TRYST_E_ABORTED);
     check_step_aborted(FRIEND, EARLY_ABORTS_MAX + 1, TRYST_OK);
     assert_int_equal(world.sides[FRIEND].group.passed_aborts[FAULTY], 0);
-    assert_int_equal(world_peer(&world, FRIEND, HONEST)->in.passed_aborts, 0);
+    assert_int_equal(world_peer(&world, FRIEND, HONEST)->passed_aborts, 0);
     check_friends(ABORTS + 1);
     world_close(&world);
 }
@@ -215,10 +215,10 @@ static void test_aborts_of_others(void **state)
     for (int origin = 3; origin < BIG; origin++) {
         (void)abort_many((uint64_t)origin << 32, 2 * EARLY_ABORTS_MAX, origin);
         int kept = origin - 2 < 4 ? origin - 2 : 4;
-        assert_int_equal(faulty->in.passed_aborts, kept * EARLY_ABORTS_MAX);
+        assert_int_equal(faulty->passed_aborts, kept * EARLY_ABORTS_MAX);
     }
-    assert_int_equal(faulty->in.passed_aborts, PASSED_ABORTS_MAX);
-    assert_int_equal(faulty->in.early_aborts, 0);
+    assert_int_equal(faulty->passed_aborts, PASSED_ABORTS_MAX);
+    assert_int_equal(faulty->early_aborts, 0);
     assert_int_equal(faulty->life, PEER_ALIVE);
     world_close(&world);
 }

@@ -337,7 +337,7 @@ static void random_round(uint32_t slots)
         if (!in[n].ended && in[n].granted < slices[n])
             grant(&in[n], in[n].granted + 1);
         world_pass(&world);
-        assert_true(world_peer(&world, 1, 0)->in.slots_ahead <= slots / 2);
+        assert_true(peer_in(world_peer(&world, 1, 0))->slots_ahead <= slots / 2);
         left = 0;
         for (int i = 0; i < EDGES; i++)
             left += (!in[i].ended && in[i].granted < slices[i]) ||
@@ -359,8 +359,8 @@ static void test_random(void **state)
         for (int round = 0; round < 4; round++) {
             begin(NULL);
             random_round(slots[i]);
-            assert_int_equal(world_peer(&world, 1, 0)->in.slots_ahead, 0);
-            assert_int_equal(world_peer(&world, 1, 0)->in.slots_ready, 0);
+            assert_int_equal(peer_in(world_peer(&world, 1, 0))->slots_ahead, 0);
+            assert_int_equal(peer_in(world_peer(&world, 1, 0))->slots_ready, 0);
             end();
         }
 }
@@ -517,7 +517,7 @@ static void test_small(void **state)
         world_settle(&world);
         done_check(0);
         done_check(1);
-        assert_int_equal(world_peer(&world, 0, 1)->out.eager_used, 0);
+        assert_int_equal(peer_out(world_peer(&world, 0, 1))->eager_used, 0);
         end();
     }
 }
@@ -562,10 +562,10 @@ static void inject(const void *record, size_t bytes)
     struct peer *peer = world_peer(&world, 1, 0);
     _Alignas(8) uint8_t frame[256];
     struct frame_header header = {.cookie = peer->rdv->cookie,
-                                  .frames_read = peer->out.frames_acked,
-                                  .wants_taken = peer->out.wants_acked,
-                                  .done_base = (uint32_t)peer->out.stream.acked,
-                                  .done_mask = peer->out.stream.mask,
+                                  .frames_read = peer->frames.acked,
+                                  .wants_taken = peer_out(peer)->wants_acked,
+                                  .done_base = (uint32_t)peer_out(peer)->stream.acked,
+                                  .done_mask = peer_out(peer)->stream.mask,
                                   .records = 1};
     memcpy(frame, &header, sizeof header);
     memcpy(frame + sizeof header, record, bytes);
@@ -863,8 +863,8 @@ static void begin_without_credit(tryst_op **taker_p)
     fail_early(1, 8 * SLICE);
     for (int i = 0; i < 70; i++)
         world_pass(&world);
-    assert_true(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
-    assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 2);
+    assert_true(peer_in(world_peer(&world, 1, 0))->header_flags & FRAME_BLOCKED);
+    assert_int_equal(peer_out(world_peer(&world, 0, 1))->failures_count, 2);
     close_step(0);
     world_settle(&world);
     assert_false(step_is_gone(0));
@@ -873,8 +873,8 @@ static void begin_without_credit(tryst_op **taker_p)
 static void end_without_credit(tryst_op *taker)
 {
     const struct peer *peer = world_peer(&world, 0, 1);
-    assert_int_equal(peer->out.failures_count, 0);
-    assert_true(urgent_empty(&peer->out.blocked_sends));
+    assert_int_equal(peer_out(peer)->failures_count, 0);
+    assert_true(urgent_empty(&peer_out(peer)->blocked_sends));
     tryst_op_release(taker);
     end();
 }
@@ -890,8 +890,8 @@ static void test_failures_without_credit(void **state)
                 world_recv(&world, 1, steps[1], world_key(&world, 0, 1, "taker"),
                            in[EDGES - 1].data, 3900, NULL);
             world_settle(&world);
-            assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 0);
-            assert_true(world_peer(&world, 1, 0)->in.unexpected_bytes > 0);
+            assert_int_equal(peer_out(world_peer(&world, 0, 1))->failures_count, 0);
+            assert_true(peer_in(world_peer(&world, 1, 0))->unexpected_bytes > 0);
             tryst_op_release(op);
         }
         if (how == WANTED || how == CREDITED) {
@@ -948,7 +948,7 @@ static void test_failures_asked(void **state)
     for (int i = 0; i < 2; i++)
         world_advance(&world, TICK_NS);
     assert_true(step_is_gone(0));
-    assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, 0);
+    assert_int_equal(peer_out(world_peer(&world, 0, 1))->failures_count, 0);
     flow_step = 1;
     tryst_op_release(taker);
     steps[0] = before[0];
@@ -968,7 +968,7 @@ static void test_failures_max(void **state)
         fail_early(0, 8);
     }
     fail_early(1, 8);
-    assert_int_equal(world_peer(&world, 0, 1)->out.failures_count, FAILURES_MAX);
+    assert_int_equal(peer_out(world_peer(&world, 0, 1))->failures_count, FAILURES_MAX);
     close_step(0);
     world_settle(&world);
     assert_int_equal(start(false, 1, &in[1], 8), TRYST_OK);

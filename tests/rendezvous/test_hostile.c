@@ -338,13 +338,13 @@ static void make_mask_of_nothing(struct frame *frame)
 static void make_frames_of_nothing(struct frame *frame)
 {
     make_want(frame);
-    frame->frames = (uint32_t)enemy()->out.frames_sent - enemy()->out.frames_acked + 1;
+    frame->frames = (uint32_t)enemy()->frames.sent - enemy()->frames.acked + 1;
 }
 
 static void make_wants_of_nothing(struct frame *frame)
 {
     make_want(frame);
-    frame->wants = enemy()->out.wants_sent - enemy()->out.wants_acked + 1;
+    frame->wants = peer_out(enemy())->wants_sent - peer_out(enemy())->wants_acked + 1;
 }
 
 static void make_group(struct frame *frame)
@@ -549,10 +549,10 @@ static void test_asks_flood(void **state)
         make_requests(&frame);
         inject(&frame);
     }
-    assert_int_equal(enemy()->in.closed_count, REQUESTS_MAX);
+    assert_int_equal(peer_in(enemy())->closed_count, REQUESTS_MAX);
     world_settle(&world);
-    assert_int_equal(enemy()->in.closed_count, 0);
-    assert_null(enemy()->in.closed_steps);
+    assert_int_equal(peer_in(enemy())->closed_count, 0);
+    assert_null(peer_in(enemy())->closed_steps);
     assert_int_equal(enemy()->life, PEER_ALIVE);
     assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
     end();
@@ -900,7 +900,7 @@ static void test_floods(void **state)
             flood_add(&frame, (enum flood)flood, i);
             inject(&frame);
             /* the enemy goes on reading */
-            enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
+            enemy()->frames.acked = (uint32_t)enemy()->frames.sent;
             world_pass(&world);
             uint64_t now = alloc_live_bytes() - before;
             most = now > most ? now : most;
@@ -966,7 +966,7 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
                              RECORD_SEND, upto, 0, 1, 0);
             break;
         case 6: {
-            struct list_node *want = list_first(&enemy()->in.wants_list);
+            struct list_node *want = list_first(&peer_in(enemy())->wants_list);
             if (want)
                 id = container_of(want, struct want, peer_node)->id;
             frame_add_answer(frame, RECORD_DONE, 0, id, 0, upto, upto + 2);
@@ -1026,7 +1026,7 @@ static uint64_t fuzz_life(struct random *random)
         plausible(&frame, random, ops, count);
         mutate(&frame, random);
         world_inject(&world, 0, 1, frame.data, frame.bytes);
-        enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
+        enemy()->frames.acked = (uint32_t)enemy()->frames.sent;
         frames++;
         if (random_range(random, 8) == 0)
             tryst_op_cancel(ops[random_range(random, (uint64_t)count)]);

@@ -108,7 +108,7 @@ static void live_begin(void)
     assert_int_equal(live.bulk_recv->state, OP_WANTED);
     assert_int_equal(live.alloc->state, OP_WANTED);
     assert_int_equal(live.small->state, OP_WANTED);
-    live.wants_got = enemy()->in.wants_got;
+    live.wants_got = peer_in(enemy())->wants_got;
     live.records_sent = world.sides[0].rdv->counters.records_sent;
 }
 
@@ -255,7 +255,7 @@ static void make_data_over(void)
 static void check_data_over(void)
 {
     assert_int_equal(tryst_op_test(live.small), TRYST_OK);
-    assert_int_equal(enemy()->in.unexpected_bytes, 0);
+    assert_int_equal(peer_in(enemy())->unexpected_bytes, 0);
 }
 
 static void make_data_dtype(void)
@@ -323,7 +323,7 @@ static void make_want_behind_a_fault(void)
 
 static void check_no_want(void)
 {
-    assert_int_equal(enemy()->in.wants_got, live.wants_got);
+    assert_int_equal(peer_in(enemy())->wants_got, live.wants_got);
 }
 
 static void make_want_stale(void)
@@ -337,7 +337,7 @@ static void make_want_stale(void)
 
 static void check_not_parked(void)
 {
-    assert_int_equal(enemy()->in.parked_count, 1); /* PARKED */
+    assert_int_equal(peer_in(enemy())->parked_count, 1); /* PARKED */
     assert_int_equal(records_answered(), 1);
 }
 
@@ -558,7 +558,7 @@ static void test_answer_after_end(void **state)
     frame_comes();
     assert_int_equal(live.bulk_recv->state, OP_TAKEN);
     assert_int_equal(enemy()->life, PEER_ALIVE);
-    assert_int_equal(enemy()->in.unexpected_bytes, 0);
+    assert_int_equal(peer_in(enemy())->unexpected_bytes, 0);
     world.sides[0].frames_max = 0;
     world_settle(&world);
     live_end();
@@ -576,7 +576,7 @@ static void test_data_while_ending(void **state)
     frame_comes();
     world_settle(&world);
     assert_int_equal(live.bulk_recv->state, OP_ENDING);
-    assert_int_equal(enemy()->in.unexpected_bytes, 0);
+    assert_int_equal(peer_in(enemy())->unexpected_bytes, 0);
     world.sides[0].hold_cancels = false;
     world_settle(&world);
     assert_int_equal(tryst_op_test(live.bulk_recv), TRYST_E_CANCELED);

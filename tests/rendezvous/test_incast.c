@@ -73,7 +73,7 @@ static void start(struct edge *edge, int i, int rank)
 
 static uint32_t posted_for(int i)
 {
-    return world_peer(&world, 0, i + 1)->in.slots_ready;
+    return peer_in(world_peer(&world, 0, i + 1))->slots_ready;
 }
 
 static void ready_all(uint32_t slices)

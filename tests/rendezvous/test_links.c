@@ -631,8 +631,8 @@ static void test_path_dies_between_frames(void **state)
         world_settle(&world);
         advance_s(30); /* nothing is wrong yet */
         assert_int_equal(world_peer(&world, 1, 0)->life, PEER_ALIVE);
-        assert_int_equal(world_peer(&world, 0, 1)->out.frames_sent,
-                         world_peer(&world, 1, 0)->in.frames_read);
+        assert_int_equal(world_peer(&world, 0, 1)->frames.sent,
+                         world_peer(&world, 1, 0)->frames.read);
         world.sides[bulk].hold_frames = world.sides[bulk].hold_bulk = true;
         if (bulk)
             send = world_send(&world, 0, steps[0], key, out, bytes, NULL);
@@ -668,7 +668,7 @@ static void test_stops_before_its_frames_left(void **state)
             world_send(&world, 1, step, world_key(&world, 1, 0, "a"), out, LARGE, NULL);
         advance_s(2);
         assert_true(world_peer(&world, 0, 1)->liveness.peer_sent >
-                    world_peer(&world, 0, 1)->in.frames_read);
+                    world_peer(&world, 0, 1)->frames.read);
         world.sides[1 - we].away = true;
         advance_s(60);
         world.sides[1 - we].away = false;

@@ -375,14 +375,14 @@ static void lives_run(enum action action, int who, bool credit)
     uint64_t id = 0;
     world_open(&world, RANKS, settings);
     world_join(&world, PRODUCER, CONSUMER);
-    world_peer(&world, PRODUCER, CONSUMER)->out.eager_used = used;
+    peer_out(world_peer(&world, PRODUCER, CONSUMER))->eager_used = used;
     for (size_t i = 0; i < BYTES_MAX; i++)
         out[i] = (uint8_t)(i * 7 + 1);
     for (unsigned i = 0; i < COUNT_OF(sizes) * 8 * PASSES * ORDERS * PRIORS * HOLDS; i++)
         if (random_range(&drawn, 4) < unit_cases(4) && life_draw(&life, i))
             life_run(&life, ++id);
-    assert_int_equal(world_peer(&world, PRODUCER, CONSUMER)->out.eager_used, used);
-    world_peer(&world, PRODUCER, CONSUMER)->out.eager_used = 0;
+    assert_int_equal(peer_out(world_peer(&world, PRODUCER, CONSUMER))->eager_used, used);
+    peer_out(world_peer(&world, PRODUCER, CONSUMER))->eager_used = 0;
     world_close(&world);
 }
 

@@ -139,12 +139,12 @@ static void repeat(int src, int dst)
     for (uint64_t i = 0; i < WARM + REPEATS; i++) {
         if (i == WARM) {
             seen = alloc_seen_count();
-            names = world_peer(&world, from, to)->out.names.count;
+            names = peer_out(world_peer(&world, from, to))->names.count;
         }
         step_run(10 + i, i % 2 ? EARLY_DATA : EARLY_WANT);
     }
     assert_int_equal(alloc_seen_count() - seen, 0);
-    assert_int_equal(world_peer(&world, from, to)->out.names.count, names);
+    assert_int_equal(peer_out(world_peer(&world, from, to))->names.count, names);
     keys_release();
     world_close(&world);
 }

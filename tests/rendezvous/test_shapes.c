@@ -209,7 +209,7 @@ static void test_names(void **state)
             world_done(send, TRYST_OK);
             world_done(recv, TRYST_OK);
         }
-        assert_int_equal(world_peer(&world, 0, 1)->out.names.count, names[i]);
+        assert_int_equal(peer_out(world_peer(&world, 0, 1))->names.count, names[i]);
         for (int end = 0; end < 2; end++)
             assert_int_equal(tryst_step_close(steps[end], NULL), TRYST_OK);
         world_settle(&world);
@@ -240,7 +240,7 @@ static void test_halves(void **state)
             world_done(recv, TRYST_OK);
             assert_memory_equal(in, out, SMALL);
         }
-        assert_int_equal(world_peer(&world, 0, 1)->out.names.count, names[i]);
+        assert_int_equal(peer_out(world_peer(&world, 0, 1))->names.count, names[i]);
         for (int end = 0; end < 2; end++)
             assert_int_equal(tryst_step_close(steps[end], NULL), TRYST_OK);
         world_settle(&world);
@@ -274,7 +274,7 @@ static void test_numbers(void **state)
             world_done(ops[end], TRYST_OK);
         assert_memory_equal(in, out, SMALL);
     }
-    assert_int_equal(world_peer(&world, 0, 1)->out.names.count, 2);
+    assert_int_equal(peer_out(world_peer(&world, 0, 1))->names.count, 2);
     for (int end = 0; end < 2; end++)
         assert_int_equal(tryst_step_close(steps[end], NULL), TRYST_OK);
     world_close(&world);

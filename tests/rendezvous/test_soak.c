@@ -393,7 +393,7 @@ static void life_end(bool failing)
         for (int j = 0; j < SIDES; j++)
             if (i != j) {
                 assert_int_equal(world_peer(&world, i, j)->life, PEER_ALIVE);
-                assert_int_equal(world_peer(&world, i, j)->out.eager_used, 0);
+                assert_int_equal(peer_out(world_peer(&world, i, j))->eager_used, 0);
             }
     }
 }

@@ -678,6 +678,15 @@ static void declare_other(unsigned i)
     prepared_unref(other);
 }
 
+static bool adopt(struct names_out *out, struct entry *entry,
+                  const struct name_terms *terms)
+{
+    struct declared *place = name_valid(out, entry, terms);
+    if (place)
+        name_adopt(entry, place);
+    return place;
+}
+
 /* The producer must use a name exactly as long as the consumer has it, also across 32
  * bits, and with the large table from the moment on in which the producer reads of that
  * table. */
@@ -690,7 +699,7 @@ static void test_name_told(void **state)
         told.count = starts[s / 2];
         names.count = many ? NAMES_FIRST - 1 : 0;
         assert_false(name_is_declared(&entries[0], 0));
-        assert_false(name_adopt(&told, &entries[0], &plain));
+        assert_false(adopt(&told, &entries[0], &plain));
         name_add(&told, &entries[0], &plain);
         uint64_t name = told.count;
         name_bind(declare((uint32_t)name, &plain), &entries[1]);
@@ -699,13 +708,13 @@ static void test_name_told(void **state)
         for (unsigned i = 0; i < 2 * most; i++) {
             const struct name *found = name_find(&names, (uint32_t)name);
             bool leads = found && found->entry == &entries[1];
-            assert_int_equal(name_adopt(&told, &entries[2], &plain), leads);
+            assert_int_equal(adopt(&told, &entries[2], &plain), leads);
             assert_int_equal(name_is_declared(&entries[2], 0), leads);
             if (many && i == NAMES_FIRST / 2) {
                 names_out_grow(&told);
                 /* until the entry adopts the name anew */
                 assert_false(name_is_declared(&entries[0], 0));
-                assert_true(name_adopt(&told, &entries[0], &plain));
+                assert_true(adopt(&told, &entries[0], &plain));
             }
             assert_int_equal(name_is_declared(&entries[0], 0), leads);
             assert_int_equal(leads, i < most);
@@ -759,10 +768,10 @@ static void test_name_adopted(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         bool is_plain = !rows[i].shape;
         uint64_t seq = (uint64_t)rows[i].seq_high << 32;
-        assert_false(name_adopt(&told, &entries[0], &rows[i]));
+        assert_false(adopt(&told, &entries[0], &rows[i]));
         name_add(&told, &entries[0], &rows[i]);
         assert_true(told.count == i + 1 && told.index.count == 1);
-        assert_true(name_adopt(&told, &entries[1], &rows[i]));
+        assert_true(adopt(&told, &entries[1], &rows[i]));
         assert_true(entries[1].declared == told.count);
         assert_int_equal(name_is_declared(&entries[0], seq), is_plain);
         assert_int_equal(name_is_declared(&entries[1], seq + 7), is_plain);
@@ -770,7 +779,7 @@ static void test_name_adopted(void **state)
     }
     name_withdraw(&told, &entries[1]);
     assert_false(name_is_declared(&entries[0], 0));
-    assert_false(name_adopt(&told, &entries[0], &plain));
+    assert_false(adopt(&told, &entries[0], &plain));
     name_withdraw(&told, &entries[0]); /* a second withdrawal has no effect */
     names_end();
 }

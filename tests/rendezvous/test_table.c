@@ -16,15 +16,15 @@
 static struct rendezvous rdv;
 static struct roster_entry entries[2];
 static struct tryst_group group = {.roster = {.rank = 0, .size = 2}, .rdv = &rdv};
-static struct peer peer;
+static struct channel channel;
 
 static int begin(void **state)
 {
     memset(&rdv, 0, sizeof rdv);
-    memset(&peer, 0, sizeof peer);
+    memset(&channel, 0, sizeof channel);
     assert_int_equal(scopes_init(&rdv.scopes), TRYST_OK);
     rdv.group = &group;
-    peer.rdv = &rdv;
+    channel.peer.rdv = &rdv;
     for (int i = 0; i < 2; i++) {
         entries[i].incarnation = 16 + (uint64_t)i;
         snprintf(entries[i].device_prefix, sizeof entries[i].device_prefix,
@@ -203,7 +203,7 @@ static void test_queues(void **state)
     int order[COUNT];
     tryst_key_release(key);
     random_seed(&random, unit_seed());
-    list_init(&peer.in.wants_list);
+    list_init(&channel.in.wants_list);
     for (int i = 0; i < COUNT; i++)
         order[i] = i;
     for (int i = COUNT - 1; i > 0; i--) {
@@ -216,12 +216,12 @@ static void test_queues(void **state)
         uint64_t seq = 2 * (uint64_t)order[i];
         struct want *want = pool_get(rdv.wants);
         memset(want, 0, sizeof *want);
-        want->peer = &peer;
+        want->peer = &channel.peer;
         want->parked.entry = entry;
         want->parked.seq = seq;
-        want->answered = true;
+        want->id_ended = true;
         parked_add(&want->parked);
-        peer.in.parked_count++;
+        channel.in.parked_count++;
         wants[order[i]] = want;
         sends[order[i]].queued.seq = seq;
         queue_insert(&entry->sends, &sends[order[i]].queued);
@@ -246,13 +246,13 @@ static void test_queues(void **state)
     want_unpark(wants[7]);
     want_unpark(wants[7]); /* a second call has no effect */
     assert_null(want_find(entry, 14));
-    assert_int_equal(peer.in.parked_count, COUNT - 1);
+    assert_int_equal(channel.in.parked_count, COUNT - 1);
     want_free(wants[7]);
     for (struct list_node *node; (node = list_first(&entry->wants)) != NULL;)
         want_free(container_of(node, struct want, parked.node));
     assert_int_equal(rdv.scopes.parked.count, 0);
     scope_free(scope);
-    assert_int_equal(peer.in.parked_count, 0);
+    assert_int_equal(channel.in.parked_count, 0);
     assert_int_equal(pool_in_use(rdv.wants), 0);
 }
 

@@ -124,10 +124,10 @@ static void test_sources(void **state)
     static const char *const files[] = {"peer/endpoint.c", "peer/link.c",
                                         "peer/liveness.c", "peer/accept.c",
                                         "membership.c"};
-    static const char *const folders[] = {"protocol/consumer.c", "protocol/eager.c",
-                                          "protocol/frames.c",   "protocol/producer.c",
-                                          "protocol/records.c",  "protocol/send_run.c",
-                                          "peer/abort.c"};
+    static const char *const folders[] = {"protocol/channel.c",  "protocol/consumer.c",
+                                          "protocol/eager.c",    "protocol/frames.c",
+                                          "protocol/producer.c", "protocol/protocol.c",
+                                          "protocol/send_run.c", "peer/abort.c"};
     int count = 0;
     for (size_t i = 0; i < COUNT_OF(files); i++) {
         char path[512];

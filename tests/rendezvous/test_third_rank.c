@@ -78,8 +78,8 @@ static void test_want_of_others(void **state)
         hash = key_set(keys[i / 2][0], keys[i / 2][1]);
         frame_add_want(&frame, key, 77, 1, 0, LARGE, 0)->key_hash = hash;
         assert_int_equal(meddle(), 1);
-        assert_int_equal(third()->in.parked_count, 0);
-        assert_int_equal(third()->in.wants.count, 0);
+        assert_int_equal(peer_in(third())->parked_count, 0);
+        assert_int_equal(peer_in(third())->wants.count, 0);
         assert_true(!send || send->state == OP_POSTED);
         key_set(0, 1);
         tryst_op *recv = world_recv(&world, 1, steps[1], key, in, LARGE, NULL);
@@ -110,7 +110,7 @@ static void test_data_of_others(void **state)
         for (uint64_t seq = 0; seq < 2; seq++)
             frame_add_data(&frame, 1 + (uint32_t)seq, 1, seq, SMALL, key, hash);
         assert_int_equal(meddle(), 2);
-        assert_int_equal(third()->in.unexpected_bytes, 0);
+        assert_int_equal(peer_in(third())->unexpected_bytes, 0);
         key_set(1, 0);
         for (int n = 0; n < 2; n++) {
             uint8_t *bytes = out + n * SMALL;

@@ -143,10 +143,10 @@ static uint32_t wants_before(const struct world_setting *settings, int count)
         .struct_size = sizeof urgent, .flags = TRYST_OP_PRIORITY, .priority = -1};
     for (int i = 0; i < count; i++)
         tryst_op_release(world_recv(&world, 1, steps[1], key_of(0), in, LARGE, NULL));
-    sent = peer->out.wants_sent;
+    sent = peer_out(peer)->wants_sent;
     tryst_op *op = world_recv(&world, 1, steps[1], key_of(1), in, LARGE, &urgent);
     for (int i = 0; i < count && !op->id; i++) {
-        sent = peer->out.wants_sent;
+        sent = peer_out(peer)->wants_sent;
         world_pass(&world);
     }
     assert_true(op->id != 0);

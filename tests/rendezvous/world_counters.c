@@ -18,8 +18,8 @@ static void equal_check(const char *name, uint64_t value, uint64_t wanted)
 
 static void queues_check(const struct peer *peer)
 {
-    const struct peer_out *out = &peer->out;
-    const struct peer_in *in = &peer->in;
+    const struct peer_out *out = peer_out(peer);
+    const struct peer_in *in = peer_in(peer);
     ZERO(!urgent_empty(&out->pending));
     ZERO(!urgent_empty(&out->wants_waiting));
     ZERO(!urgent_empty(&out->deferred_ops));
@@ -37,17 +37,17 @@ static void queues_check(const struct peer *peer)
 static void peer_check(const struct peer *peer)
 {
     const struct sched_lane *lane = &peer->lane;
-    ZERO(peer->in.slots_ahead);
-    ZERO(peer->in.slots_ready);
-    ZERO(peer->in.ready_bytes);
-    ZERO(peer->in.parked_count);
-    ZERO(peer->in.early_wants);
-    ZERO(peer->in.wants.count);
-    ZERO(peer->in.unexpected_bytes);
-    ZERO(peer->in.closed_count);
-    ZERO(peer->out.eager_used);
-    ZERO(peer->out.failures_count);
-    ZERO(peer->out.answers_count);
+    ZERO(peer_in(peer)->slots_ahead);
+    ZERO(peer_in(peer)->slots_ready);
+    ZERO(peer_in(peer)->ready_bytes);
+    ZERO(peer_in(peer)->parked_count);
+    ZERO(peer_in(peer)->early_wants);
+    ZERO(peer_in(peer)->wants.count);
+    ZERO(peer_in(peer)->unexpected_bytes);
+    ZERO(peer_in(peer)->closed_count);
+    ZERO(peer_out(peer)->eager_used);
+    ZERO(peer_out(peer)->failures_count);
+    ZERO(peer_out(peer)->answers_count);
     ZERO(lane->in_flight_bytes);
     ZERO(lane->stalled);
     ZERO(list_linked(&lane->busy));
@@ -59,13 +59,13 @@ static void peer_check(const struct peer *peer)
 /* Check what both ends count, when all records have come. */
 static void ends_check(const struct peer *peer, const struct peer *other)
 {
-    EQUAL(other->in.frames_read, peer->out.frames_sent);
-    EQUAL(other->in.wants_got, peer->out.wants_sent);
-    ZERO(other->in.wants_unanswered);
-    EQUAL(other->in.stream.got, peer->out.stream.next);
-    EQUAL(other->in.stream.base, peer->out.stream.next);
-    EQUAL(peer->out.stream.acked, peer->out.stream.next);
-    ZERO(other->in.unacked);
+    EQUAL(other->frames.read, peer->frames.sent);
+    EQUAL(peer_in(other)->wants_got, peer_out(peer)->wants_sent);
+    ZERO(peer_in(other)->wants_refused);
+    EQUAL(peer_in(other)->stream.got, peer_out(peer)->stream.next);
+    EQUAL(peer_in(other)->stream.base, peer_out(peer)->stream.next);
+    EQUAL(peer_out(peer)->stream.acked, peer_out(peer)->stream.next);
+    ZERO(peer_in(other)->unacked);
 }
 
 static bool scope_has_peer(const struct list *ops, const struct peer *peer)
@@ -109,7 +109,7 @@ void world_counters_check_idle(const struct world *world)
                 continue;
             peer_check(peer);
             ends_check(peer, other);
-            EQUAL(peer->in.early_aborts + peer->in.passed_aborts, aborts_count(peer));
+            EQUAL(peer->early_aborts + peer->passed_aborts, aborts_count(peer));
         }
     }
 }

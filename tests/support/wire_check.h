@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check a record of any type in a group of `size` ranks, as records.c does: return the
+/* Check a record of any type in a group of `size` ranks, as protocol.c does: return the
  * error, or NULL. */
 #ifndef TRYST_TESTS_SUPPORT_WIRE_CHECK_H
 #define TRYST_TESTS_SUPPORT_WIRE_CHECK_H

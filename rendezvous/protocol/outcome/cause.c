@@ -103,17 +103,17 @@ char *peer_text_keep(struct peer *peer, struct wire_text peer_text)
     size_t bytes = peer_text.data
                        ? text_escape(peer_text.data, peer_text.bytes, text, sizeof text)
                        : 0;
-    if (!bytes || peer->in.text_bytes + bytes > PEER_TEXTS_MAX)
+    if (!bytes || peer->text_bytes + bytes > PEER_TEXTS_MAX)
         return NULL;
     char *kept = mem_strdup(text);
-    peer->in.text_bytes += kept ? (uint32_t)bytes : 0;
+    peer->text_bytes += kept ? (uint32_t)bytes : 0;
     return kept;
 }
 
 void peer_text_drop(struct peer *peer, char *text)
 {
     if (text)
-        peer->in.text_bytes -= (uint32_t)strlen(text);
+        peer->text_bytes -= (uint32_t)strlen(text);
     mem_free(text);
 }
 
