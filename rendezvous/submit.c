@@ -26,7 +26,8 @@
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
+__attribute__((noinline)) static void op_submit_run(struct rendezvous *rdv,
+                                                    struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
     if (!op_begin(op, op->step->scope, 0))
@@ -209,10 +210,11 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     op->submit.run = op_submit_run;
     if (op_p)
         *op_p = op;
-    if (op->alloc)
+    if (!op->alloc && submissions_enter(rdv)) { /* rendezvous_submit, by a direct call */
+        op_submit_run(rdv, &op->submit);
+        submissions_leave(rdv);
+    } else
         rendezvous_queue(rdv, &op->submit);
-    else
-        rendezvous_submit(rdv, &op->submit);
     if (!op_p)
         op_unref(op);
     return TRYST_OK;

@@ -57,30 +57,27 @@ static void flush_prompt(struct rendezvous *rdv)
     }
 }
 
-/* Run a submission in the calling thread if the lock is free and no other submission is
- * queued. Records for peers without unacknowledged frames leave at once; records for
- * other peers leave in the next pass, packed with more. A transfer that the submission
- * completes starts at once, unless more urgent ones take the window. Callbacks do not run
- * here: the next pass delivers completions, so tryst_arm requires a pass. False: the lock
- * is taken, other submissions are queued, or the last holder of the lock sleeps outside
- * (tryst_arm) and must be woken. */
-static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
+bool submissions_enter(struct rendezvous *rdv)
 {
     if (!rdv->progress || !progress_lock_try(&rdv->progress->lock))
         return false;
+    rdv->times.pass_ns = 0;
     /* relaxed: written by holders of the lock only. */
-    bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) &&
-                mpsc_empty(&rdv->submissions);
-    if (runs) {
-        rdv->times.pass_ns = 0;
-        rdv->ran_inline = true;
-        submission->run(rdv, submission); /* may end the submission */
-        flush_prompt(rdv);
-        sched_run(rdv->sched);
+    if (atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) ||
+        !mpsc_empty(&rdv->submissions)) {
+        progress_lock_give(&rdv->progress->lock);
+        return false;
     }
+    rdv->ran_inline = true;
+    return true;
+}
+
+void submissions_leave(struct rendezvous *rdv)
+{
+    flush_prompt(rdv);
+    sched_run(rdv->sched);
     rdv->times.pass_ns = 0;
     progress_lock_give(&rdv->progress->lock);
-    return runs;
 }
 
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
@@ -94,8 +91,12 @@ void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
 
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
 {
-    if (!submission_run_here(rdv, submission))
+    if (!submissions_enter(rdv)) {
         rendezvous_queue(rdv, submission);
+        return;
+    }
+    submission->run(rdv, submission); /* may end the submission */
+    submissions_leave(rdv);
 }
 
 void rendezvous_refuse(struct rendezvous *rdv)
