@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/memory/arrays.h"
 #include "rendezvous/bootstrap/roster/roster.h"
-#include "topology/base/arrays.h"
 #include "topology/base/graph.h"
 #include "topology/machine/machine_build.h"
 #include "topology/sized/compiled_make.h"

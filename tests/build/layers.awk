@@ -38,7 +38,7 @@ BEGIN {
     may["rendezvous/protocol"] = "core commsched/sched " transports " " below " rendezvous/op rendezvous/peer"
     may["rendezvous"] = "core commsched/sched " transports " " rendezvous
     may["commsched/sched"] = "core"
-    may["commsched/profile"] = "core topology/base"
+    may["commsched/profile"] = "core"
     may["collectives"] = "core commsched/sched commsched/profile rendezvous/numbers rendezvous/match rendezvous/op rendezvous/protocol rendezvous"
     may["rendezvous/progress"] = "core commsched/sched commsched/profile topology/place " transports " " below " rendezvous/op rendezvous/peer rendezvous/protocol"
     may["context"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/sized " transports " " rendezvous " commsched/sched commsched/profile collectives"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
-#include "topology/base/index_set.h"
+#include "core/text/index_set.h"
 #include "topology/formats/graph_read.h"
 #include "topology/place/bind.h"
 #include "topology/place/bind_decide.h"

@@ -9,8 +9,8 @@
 
 #include "core/memory/alloc.h"
 #include "core/source/json_place.h"
+#include "core/text/growing_text.h"
 #include "graph_equal.h"
-#include "topology/base/text.h"
 #include "topology/formats/graph_read.h"
 #include "topology/formats/json_write.h"
 

@@ -11,7 +11,7 @@
 #ifndef TRYST_TOPOLOGY_DRAW_SVG_LAYOUT_H
 #define TRYST_TOPOLOGY_DRAW_SVG_LAYOUT_H
 
-#include "topology/base/arrays.h"
+#include "core/memory/arrays.h"
 #include "topology/base/graph.h"
 
 struct svg_place {

@@ -3,8 +3,8 @@
 #ifndef TRYST_TOPOLOGY_DRAW_SVG_TREES_H
 #define TRYST_TOPOLOGY_DRAW_SVG_TREES_H
 
+#include "core/text/growing_text.h"
 #include "overlaid.h"
-#include "topology/base/text.h"
 
 #define SVG_TREE_RANKS 128 /* trees of more ranks are not drawn separately */
 /** Draw the first `count` trees in rows of at most `width`; return the y where the last

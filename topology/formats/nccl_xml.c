@@ -30,8 +30,8 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/text/index_set.h"
 #include "graph_fill.h"
-#include "topology/base/index_set.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"

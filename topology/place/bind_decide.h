@@ -4,8 +4,8 @@
 #ifndef TRYST_TOPOLOGY_PLACE_BIND_DECIDE_H
 #define TRYST_TOPOLOGY_PLACE_BIND_DECIDE_H
 
+#include "core/text/index_set.h"
 #include "topology/base/graph.h"
-#include "topology/base/index_set.h"
 
 struct bind_choice {
     struct index_set cpus; /**< empty: the thread is not moved */

@@ -18,8 +18,8 @@
 #ifndef TRYST_TOPOLOGY_PLAN_PLAN_H
 #define TRYST_TOPOLOGY_PLAN_PLAN_H
 
+#include "core/memory/arrays.h"
 #include "core/text/hash.h"
-#include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
 /** The smallest slice that the scheduler cuts (SCHED_SLICE_MIN). */

@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
+#include "core/text/growing_text.h"
 #include "plan_report.h"
-#include "topology/base/text.h"
 
 /** Add a table of sizes if the report has sizes. */
 void plan_by_size_text(const struct plan_report *report, struct text *text);

@@ -9,8 +9,8 @@
 #ifndef TRYST_TOPOLOGY_SIZED_SUM_RATE_H
 #define TRYST_TOPOLOGY_SIZED_SUM_RATE_H
 
+#include "core/text/growing_text.h"
 #include "topology/base/graph.h"
-#include "topology/base/text.h"
 
 /** Rate at which one core sums float32 from memory, as measured. test_plan_cost prints
  *  the rate of the machine that it runs on. */

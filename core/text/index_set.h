@@ -7,14 +7,14 @@
  * first).
  * Threads: any.
  */
-#ifndef TRYST_TOPOLOGY_BASE_INDEX_SET_H
-#define TRYST_TOPOLOGY_BASE_INDEX_SET_H
+#ifndef TRYST_CORE_TEXT_INDEX_SET_H
+#define TRYST_CORE_TEXT_INDEX_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text.h"
+#include "growing_text.h"
 
 #define INDEX_SET_MAX 8192 /* members are below this number */
 
