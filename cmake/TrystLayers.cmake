@@ -22,6 +22,7 @@
 
 set(TRYST_LAYER_ORDER
     core
+    collectives/plan
     topology/base topology/machine topology/formats topology/routes
     topology/plan topology/sized topology/report topology/probe topology/place topology/draw
     topology

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/plan/compiled_equal.h"
+#include "collectives/plan/compiled_wire.h"
 #include "core/config/config.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
@@ -21,7 +23,6 @@
 #include "topology/formats/graph_read.h"
 #include "topology/sized/compiled_make.h"
 #include "topology/sized/compiled_time.h"
-#include "topology/sized/compiled_wire.h"
 
 /* Rank 0 may plan for a third of the bootstrap's time-out, since the other ranks wait
  * in one all-gather meanwhile. */

@@ -56,7 +56,13 @@ try core/reduce/ core/log/log.h no
 try core/config/ core/net/netif.h no
 try core/config/ transports/transport.h no
 try core/config/ include/tryst/tryst.h no
+try collectives/plan/ core/text/hash.h yes
+try collectives/plan/ topology/base/graph.h no
+try collectives/plan/ collectives/coll.h no
 try topology/base/ core/log/log.h yes
+try topology/base/ collectives/plan/plan_op.h no
+try topology/sized/ collectives/plan/compiled.h yes
+try topology/sized/ collectives/coll.h no
 try topology/base/ topology/machine/machine.h no
 try topology/formats/ topology/machine/machine.h yes
 try topology/formats/ topology/machine/sysfs.h no

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectives/plan/compiled_equal.h"
+#include "collectives/plan/compiled_wire.h"
 #include "context/group_plan.h"
 #include "core/config/config.h"
 #include "core/log/log.h"
@@ -17,7 +19,6 @@
 #include "rendezvous/bootstrap/session/bootstrap_wire.h"
 #include "sites.h"
 #include "topology/sized/compiled_make.h"
-#include "topology/sized/compiled_wire.h"
 
 enum { RANKS_MAX = 64 };
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "collectives/plan/compiled_equal.h"
 #include "context/roster_graph.h"
 #include "core/os/clock.h"
 #include "sites.h"
