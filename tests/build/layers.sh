@@ -104,7 +104,6 @@ try rendezvous/ commsched/profile/recorder.h no
 try commsched/sched/ commsched/sched/transfer.h yes
 try commsched/sched/ rendezvous/op/op.h no
 try commsched/sched/ rendezvous/peer/peer.h no
-try rendezvous/progress/ topology/place/bind.h yes
 try rendezvous/progress/ topology/base/graph.h no
 try rendezvous/progress/ commsched/profile/recorder.h yes
 try rendezvous/progress/ rendezvous/step.h no

@@ -35,7 +35,7 @@
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
-#include "topology/machine/pci_class.h"
+#include "core/os/pci_class.h"
 #include "xml.h"
 
 #define HOSTS_MAX 4096

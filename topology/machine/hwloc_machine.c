@@ -18,7 +18,7 @@
 #include "core/memory/alloc.h"
 #include "hwloc_calls.h"
 #include "nvlink_matrix.h"
-#include "pci_class.h"
+#include "core/os/pci_class.h"
 
 #define CPUS_BYTES 1024
 
