@@ -24,7 +24,7 @@ set(TRYST_LAYER_ORDER
     core
     collectives/plan
     topology/base topology/machine topology/formats topology/routes
-    topology/plan topology/sized topology/report topology/probe topology/place topology/draw
+    topology/plan topology/sized topology/planner topology/report topology/probe topology/place topology/draw
     topology
     transports/link transports/memory transports
     commsched/sched commsched/profile
@@ -190,7 +190,7 @@ endfunction()
 
 # Of libtryst's modules; it reaches the loader and each module as TRYST_MODULE_ABI_ID.
 function(tryst_module_abi_id id_p)
-    tryst_abi_id(id core/os/poller.h include/tryst/device.h include/tryst/status.h include/tryst/types.h
+    tryst_abi_id(id collectives/plan/planner.h core/os/poller.h core/text/err.h include/tryst/device.h include/tryst/status.h include/tryst/types.h
                  transports/memory/memory.h transports/memory/memory_ops.h transports/module.h transports/transport.h)
     set(${id_p} "${id}" PARENT_SCOPE)
 endfunction()

@@ -73,6 +73,12 @@ static void member_roster(const struct member *member, struct roster *roster)
     sites_roster(last && meeting->odd ? meeting->odd : sites, roster);
 }
 
+/* Where the planner is: rank 0 loads it. */
+static tryst_status module_path_set(struct config *config, struct err *err)
+{
+    return config_set(config, "module_path", getenv("TRYST_MODULE_PATH"), err);
+}
+
 static void *member_main(void *arg)
 {
     struct member *member = arg;
@@ -95,6 +101,8 @@ static void *member_main(void *arg)
     const char *topology = meeting->topology[member->rank];
     if (member->status == TRYST_OK && topology)
         member->status = config_set(config, "topology", topology, &member->err);
+    if (member->status == TRYST_OK)
+        member->status = module_path_set(config, &member->err);
     if (member->status == TRYST_OK)
         member->status = bootstrap_open(&params, &member->err, &bootstrap);
     if (member->status != TRYST_OK)
@@ -546,6 +554,7 @@ static void alone_setup(struct alone *alone)
                                               .log = &quiet};
     sites_roster(&sites, &alone->roster);
     assert_int_equal(config_open_defaults(&alone->config), TRYST_OK);
+    assert_int_equal(module_path_set(alone->config, &err), TRYST_OK);
     assert_int_equal(bootstrap_open(&alone->params, &err, &alone->bootstrap), TRYST_OK);
 }
 
@@ -566,8 +575,7 @@ static tryst_status alone_open(struct alone *alone, struct err *err)
     return status;
 }
 
-/* Some failures have a fallback (without the solver's library plans are a little
- * worse). */
+/* (The planner allocates for itself: tests/topology/test_planner.c.) */
 static void no_memory(void **state)
 {
     struct alone alone;
