@@ -46,7 +46,6 @@ tryst_status planner_load(const struct config *config, const struct log *log,
     return status == TRYST_OK
                ? status
                : err_set(err, status,
-                         "cannot load the planner: %s; it is installed with "
-                         "libtryst_topology",
+                         "cannot load the planner (installed with libtryst_topology): %s",
                          text);
 }

@@ -73,10 +73,13 @@ static void member_roster(const struct member *member, struct roster *roster)
     sites_roster(last && meeting->odd ? meeting->odd : sites, roster);
 }
 
-/* Where the planner is: rank 0 loads it. */
+/* Where rank 0 searches for the planner; NULL: where it is. */
+static const char *module_path;
+
 static tryst_status module_path_set(struct config *config, struct err *err)
 {
-    return config_set(config, "module_path", getenv("TRYST_MODULE_PATH"), err);
+    const char *path = module_path ? module_path : getenv("TRYST_MODULE_PATH");
+    return config_set(config, "module_path", path, err);
 }
 
 static void *member_main(void *arg)
@@ -403,6 +406,31 @@ static void all_fail(struct meeting *meeting, tryst_status status,
     }
 }
 
+/* Groups whose links count as equal open without the planner; others fail. (It is the first
+ * test: a loaded module stays.) */
+static void without_the_planner(void **state)
+{
+    static const struct sites sites = {.count = 2, .ranks_each = 2, .mbit = {10000}};
+    static const char *const says[] = {
+        "cannot plan collectives: rank 0: cannot load the planner",
+        "installed with libtryst_topology", "no tryst_topology.so", "/nowhere", NULL};
+    module_path = "/nowhere";
+    struct meeting meeting = {.size = 4};
+    meeting_run(&meeting);
+    agreed(&meeting);
+    meeting_end(&meeting);
+    meeting = meeting_at(&sites, false);
+    all_fail(&meeting, TRYST_E_UNSUPPORTED, says);
+    meeting = meeting_of(4, false, star4);
+    meeting_run(&meeting);
+    assert_int_equal(meeting.members[0].status, TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(meeting.members[0].err.text, "no tryst_topology.so"));
+    assert_non_null(
+        strstr(meeting.members[3].err.text, "rank 0 cannot read its TRYST_TOPOLOGY"));
+    meeting_end(&meeting);
+    module_path = NULL;
+}
+
 static void another_number_of_ranks(void **state)
 {
     static const char *const says[] = {"TRYST_TOPOLOGY of rank 0 has 5 ranks",
@@ -640,6 +668,7 @@ static int files_remove(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_the_planner),
         cmocka_unit_test(unset_is_equal_links),
         cmocka_unit_test(alike_is_equal_links),
         cmocka_unit_test(trees_cross_seldom),
