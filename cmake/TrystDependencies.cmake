@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What we need from the system, and the list that configure ends with.
 #
-# libtryst: libc, libsodium, jansson, and xxHash's header. Everything else is optional, and what
-# was left out says so.
+# libtryst: libc, libsodium, jansson, and xxHash's header; libtryst_topology: jansson too. Everything
+# else is optional, and what was left out says so.
 
 # tryst_report(<what> <text>): a line of the closing list.
 function(tryst_report what text)

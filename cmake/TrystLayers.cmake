@@ -20,6 +20,8 @@
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
 
+# All layers, from the lowest up. Those of topology are libtryst_topology, the others libtryst, whose layers
+# see none of topology's.
 set(TRYST_LAYER_ORDER
     core
     collectives/plan
@@ -190,8 +192,9 @@ endfunction()
 
 # Of libtryst's modules; it reaches the loader and each module as TRYST_MODULE_ABI_ID.
 function(tryst_module_abi_id id_p)
-    tryst_abi_id(id collectives/plan/planner.h core/os/poller.h core/text/err.h include/tryst/device.h include/tryst/status.h include/tryst/types.h
-                 transports/memory/memory.h transports/memory/memory_ops.h transports/module.h transports/transport.h)
+    tryst_abi_id(id collectives/plan/planner.h core/os/poller.h core/text/err.h include/tryst/device.h
+                 include/tryst/status.h include/tryst/types.h transports/memory/memory.h
+                 transports/memory/memory_ops.h transports/module.h transports/transport.h)
     set(${id_p} "${id}" PARENT_SCOPE)
 endfunction()
 
@@ -204,7 +207,7 @@ endfunction()
 
 # tryst_module(<name> SOURCES <files>… [LIBS <targets>…])
 #
-# lib/tryst/tryst_<name>.so: links nothing of ours (TRYST_LINK_DEFS proves it), sees the published headers
+# lib/tryst/tryst_<name>.so: links no library of ours (TRYST_LINK_DEFS proves it), sees the published headers
 # of core, transports/memory and transports and the public ones, and exports its entry alone.
 function(tryst_module name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
