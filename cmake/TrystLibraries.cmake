@@ -81,11 +81,10 @@ function(tryst_library name)
     tryst_rpath(${name} "\$ORIGIN")
     target_include_directories(${name} INTERFACE ${include})
     target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs}
-                                  PUBLIC ${arg_NEEDS})
+                                  PUBLIC ${arg_NEEDS} # before the copies: of NEEDS come its public functions
+                                  PRIVATE ${copies})
     target_link_options(${name} PRIVATE ${TRYST_LINK_DEFS} ${TRYST_LTO_LINK} -Wl,--version-script=${map}
                                           -Wl,-z,nodelete) # a thread may outlive the contexts (context/opener.h)
-
-    target_link_libraries(${name} PRIVATE ${copies}) # behind NEEDS, whose public functions it takes
 
     set(copies_file "")
     if(copies)
@@ -126,15 +125,13 @@ list(FILTER topology INCLUDE REGEX "^topology")
 set(TRYST_LIBRARY_LAYERS ${TRYST_LAYER_ORDER}) # libtryst's
 list(REMOVE_ITEM TRYST_LIBRARY_LAYERS ${topology})
 tryst_library(tryst LAYERS ${TRYST_LIBRARY_LAYERS})
+list(REMOVE_ITEM topology topology/planner)
 tryst_library(tryst_topology LAYERS ${topology} NEEDS tryst COPIES core collectives/plan)
 
-# The planner as a module: the objects that it needs of its layers and of those below.
+# The planner as a module, with the objects that it needs of these layers.
 set(archives "")
-foreach(layer IN ITEMS planner sized plan routes formats machine base)
-    tryst_internal(topology/${layer} archive)
-    list(APPEND archives ${archive})
-endforeach()
-foreach(layer IN ITEMS collectives/plan core)
+foreach(layer IN ITEMS topology/planner topology/sized topology/plan topology/routes topology/formats
+                       topology/machine topology/base collectives/plan core)
     tryst_internal(${layer} archive)
     list(APPEND archives ${archive})
 endforeach()

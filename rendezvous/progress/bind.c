@@ -15,12 +15,10 @@
 #include "core/os/pci_class.h"
 #include "core/text/growing_text.h"
 
-#define SET_BYTES CPU_ALLOC_SIZE(INDEX_SET_MAX)
-
 /* A GPU, a NIC or a NUMA node. */
 struct device {
     enum pci_use use;              /* PCI_USE_OTHER: a NUMA node */
-    char name[BIND_ADDRESS_BYTES]; /* PCI address, or number of the node */
+    char name[BIND_ADDRESS_BYTES]; /* PCI address, or "node0" */
     long node;                     /* NUMA node; -1: unknown */
 };
 
@@ -249,28 +247,14 @@ tryst_status bind_choose(const char *root, uint32_t place, const struct index_se
 
 /* ---- the calling thread ------------------------------------------------------------ */
 
-static tryst_status no_memory(struct err *err)
-{
-    return err_set(err, TRYST_E_NOMEM, "cannot bind the progress thread: out of memory");
-}
-
-/* Read the processors that this thread may use. */
+/* A cpu_set_t, too, is an array of longs with a bit for each processor. */
 static tryst_status given_read(struct err *err, struct index_set *given_p)
 {
     struct index_set given = {{0}};
-    cpu_set_t *cpus = CPU_ALLOC(INDEX_SET_MAX);
-    if (!cpus)
-        return no_memory(err);
-    int result = sched_getaffinity(0, SET_BYTES, cpus);
-    int error = errno;
-    for (uint32_t i = 0; result == 0 && i < INDEX_SET_MAX; i++)
-        if (CPU_ISSET_S(i, SET_BYTES, cpus))
-            index_set_add(&given, i);
-    CPU_FREE(cpus);
-    if (result != 0)
+    if (sched_getaffinity(0, sizeof given.words, (void *)given.words) != 0)
         return err_set(err, TRYST_E_SYSTEM,
                        "cannot read the affinity of the progress thread: %s",
-                       strerror(error));
+                       strerror(errno));
     *given_p = given;
     return TRYST_OK;
 }
@@ -278,22 +262,12 @@ static tryst_status given_read(struct err *err, struct index_set *given_p)
 /* Bind this thread, if the choice is not empty. */
 static tryst_status choice_apply(const struct bind_choice *choice, struct err *err)
 {
-    if (!index_set_count(&choice->cpus))
+    const struct index_set *cpus = &choice->cpus;
+    if (!index_set_count(cpus) ||
+        sched_setaffinity(0, sizeof cpus->words, (const void *)cpus->words) == 0)
         return TRYST_OK;
-    cpu_set_t *cpus = CPU_ALLOC(INDEX_SET_MAX);
-    if (!cpus)
-        return no_memory(err);
-    CPU_ZERO_S(SET_BYTES, cpus);
-    for (uint32_t i = 0; i < INDEX_SET_MAX; i++)
-        if (index_set_has(&choice->cpus, i))
-            CPU_SET_S(i, SET_BYTES, cpus);
-    int result = sched_setaffinity(0, SET_BYTES, cpus);
-    int error = errno;
-    CPU_FREE(cpus);
-    if (result != 0)
-        return err_set(err, TRYST_E_SYSTEM, "cannot bind the progress thread: %s",
-                       strerror(error));
-    return TRYST_OK;
+    return err_set(err, TRYST_E_SYSTEM, "cannot bind the progress thread: %s",
+                   strerror(errno));
 }
 
 #define LIST_MAX "%.90s"
@@ -325,7 +299,7 @@ tryst_status bind_thread(uint32_t place, struct err *err, char *text,
     struct bind_choice choice;
     tryst_status status = given_read(err, &given);
     if (status == TRYST_OK && (status = bind_choose("/sys", place, &given, &choice)))
-        status = no_memory(err);
+        err_set(err, status, "cannot bind the progress thread: out of memory");
     if (status == TRYST_OK)
         status = choice_describe(&choice, err, text, text_capacity);
     if (status == TRYST_OK)
