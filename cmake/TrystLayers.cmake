@@ -176,6 +176,43 @@ function(tryst_shared_headers layer folder target scope)
     target_include_directories(${target} ${scope} ${publish})
 endfunction()
 
+# Objects, and the third-party libraries, of some layers.
+function(tryst_collect objects_p libs_p)
+    set(objects "")
+    set(libs "")
+    foreach(layer IN LISTS ARGN)
+        get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_${layer})
+        foreach(target IN LISTS targets)
+            list(APPEND objects $<TARGET_OBJECTS:${target}>)
+        endforeach()
+        get_property(layer_libs GLOBAL PROPERTY TRYST_LIBS_${layer})
+        list(APPEND libs ${layer_libs})
+    endforeach()
+    list(REMOVE_DUPLICATES libs)
+    list(REMOVE_ITEM libs tryst_xxhash) # a header
+    set(${objects_p} "${objects}" PARENT_SCOPE)
+    set(${libs_p} "${libs}" PARENT_SCOPE)
+endfunction()
+
+# lib/internal/libtryst_internal_<layer>.a: the plain objects of one layer, for unit tests and the planner.
+function(tryst_internal layer target_p)
+    tryst_layer_id(${layer} id)
+    set(target tryst_internal_${id})
+    set(${target_p} "" PARENT_SCOPE)
+    tryst_collect(objects libs ${layer})
+    if(NOT objects)
+        return()
+    endif()
+    if(NOT TARGET ${target})
+        add_library(${target} STATIC EXCLUDE_FROM_ALL ${objects})
+        set_target_properties(${target} PROPERTIES
+            LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/internal)
+        target_link_libraries(${target} PUBLIC ${libs} Threads::Threads ${CMAKE_DL_LIBS})
+        target_link_options(${target} INTERFACE ${TRYST_LTO_NONE})
+    endif()
+    set(${target_p} ${target} PARENT_SCOPE)
+endfunction()
+
 # An ABI id: our version plus a hash of the headers that make the ABI.
 function(tryst_abi_id id_p)
     set(text "")

@@ -1,43 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # libtryst, libtryst_topology and libtryst_pipeline, shared and static, from the objects of the layers.
 
-# Objects, and the third-party libraries, of some layers.
-function(tryst_collect objects_p libs_p)
-    set(objects "")
-    set(libs "")
-    foreach(layer IN LISTS ARGN)
-        get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_${layer})
-        foreach(target IN LISTS targets)
-            list(APPEND objects $<TARGET_OBJECTS:${target}>)
-        endforeach()
-        get_property(layer_libs GLOBAL PROPERTY TRYST_LIBS_${layer})
-        list(APPEND libs ${layer_libs})
-    endforeach()
-    list(REMOVE_DUPLICATES libs)
-    list(REMOVE_ITEM libs tryst_xxhash) # a header
-    set(${objects_p} "${objects}" PARENT_SCOPE)
-    set(${libs_p} "${libs}" PARENT_SCOPE)
-endfunction()
-
-# lib/internal/libtryst_internal_<layer>.a: the plain objects of one layer, for unit tests and the planner.
-function(tryst_internal layer target_p)
-    tryst_layer_id(${layer} id)
-    set(target tryst_internal_${id})
-    set(${target_p} "" PARENT_SCOPE)
-    tryst_collect(objects libs ${layer})
-    if(NOT objects)
-        return()
-    endif()
-    if(NOT TARGET ${target})
-        add_library(${target} STATIC EXCLUDE_FROM_ALL ${objects})
-        set_target_properties(${target} PROPERTIES
-            LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/internal)
-        target_link_libraries(${target} PUBLIC ${libs} Threads::Threads ${CMAKE_DL_LIBS})
-        target_link_options(${target} INTERFACE ${TRYST_LTO_NONE})
-    endif()
-    set(${target_p} ${target} PARENT_SCOPE)
-endfunction()
-
 # The archive of a library's COPIES (tryst_library); "" without any.
 function(tryst_copies name target_p libs_p)
     tryst_collect(objects libs ${ARGN})
@@ -127,16 +90,6 @@ list(REMOVE_ITEM TRYST_LIBRARY_LAYERS ${topology})
 tryst_library(tryst LAYERS ${TRYST_LIBRARY_LAYERS})
 list(REMOVE_ITEM topology topology/planner)
 tryst_library(tryst_topology LAYERS ${topology} NEEDS tryst COPIES core collectives/plan)
-
-# The planner as a module, with the objects that it needs of these layers.
-set(archives "")
-foreach(layer IN ITEMS topology/planner topology/sized topology/plan topology/routes topology/formats
-                       topology/machine topology/base collectives/plan core)
-    tryst_internal(${layer} archive)
-    list(APPEND archives ${archive})
-endforeach()
-tryst_module(topology SOURCES topology/planner/module.c LIBS ${archives})
-tryst_see(tryst_module_topology "" topology/planner collectives/plan)
 
 if(TRYST_PIPELINE)
     get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_pipeline)

@@ -8,9 +8,9 @@
  *  one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
  *  hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h,
  *  module.h, core/os/poller.h, tryst/device.h, tryst/types.h, tryst/status.h,
- *  collectives/plan/planner.h, core/text/err.h), which the build computes into TRYST_MODULE_ABI_ID. A module with another id is refused. Modules
- *  are never unloaded. Built-in transports receive the same table, so that both kinds are
- *  written alike.
+ *  collectives/plan/planner.h, core/text/err.h), computed by the build. A module with
+ *  another id is refused. Modules are never unloaded. Built-in transports receive the
+ *  same table, so that both kinds are written alike.
  */
 #ifndef TRYST_TRANSPORTS_MODULE_H
 #define TRYST_TRANSPORTS_MODULE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a compiled plan is made: begin a plan, fill in its trees (their parents), operations
- * and rates, end it.
+ * How a compiled plan is made: begin a plan, fill in trees (their parents), operations
+ * and rates, end the plan.
  */
 #ifndef TRYST_COLLECTIVES_PLAN_COMPILED_BUILD_H
 #define TRYST_COLLECTIVES_PLAN_COMPILED_BUILD_H
@@ -20,7 +20,8 @@ tryst_status compiled_half_reverse(struct arrays *arrays, uint32_t ranks_count,
                                    struct compiled_half *half);
 
 /** Begin a plan of `ranks_count` ranks: members are set, out_bytes_per_s is all unknown.
- *  `*plan_p` must be NULL; it is set on failure, too, where there is a plan. Returns TRYST_OK or TRYST_E_NOMEM. */
+ *  `*plan_p` must be NULL; a failure, too, may set it. Returns TRYST_OK or
+ *  TRYST_E_NOMEM. */
 tryst_status compiled_plan_new(uint32_t ranks_count, const struct compiled_params *params,
                                struct compiled_plan **plan_p);
 /** List the children of all trees and set *plan_p. On failure, or if `status` is one,

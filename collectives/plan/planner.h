@@ -25,8 +25,8 @@
 
 struct graph;
 
-/** A machine with one NIC, whose rate is the sum over the machine's rails. Without
- *  padding, so that ranks can compare a digest. */
+/** A machine with one NIC: the rate of all rails of the machine together. There is no
+ *  padding, since ranks compare a digest. */
 struct planner_machine {
     uint64_t bytes_per_s;
     uint32_t ranks;

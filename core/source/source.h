@@ -24,8 +24,8 @@ struct source {
 tryst_status source_load(const char *path, struct err *err, const char **name_p,
                          char **text_p, size_t *bytes_p);
 
-/** As source_load but, if no file is named `path` and `path` has a ':' and no '/', its text
- *  is `path` itself ("node:4 gpu:8", a synthetic machine). */
+/** As source_load but, if no file is named `path` and `path` has a ':' and no '/', the
+ *  text is `path` itself ("node:4 gpu:8", a synthetic machine). */
 tryst_status source_load_or_words(const char *path, struct err *err, const char **name_p,
                                   char **text_p, size_t *bytes_p);
 

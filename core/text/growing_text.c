@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See growing_text.h. Room doubles, so the bytes of a large text are copied only a few times. */
+/* See growing_text.h. Room doubles, so the bytes of a large text are copied only a few
+ * times. */
 #include "growing_text.h"
 
 #include <locale.h>

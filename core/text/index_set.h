@@ -23,8 +23,6 @@ struct index_set {
     uint64_t words[INDEX_SET_MAX / 64];
 };
 
-void index_set_add(struct index_set *set, uint32_t member);
-bool index_set_has(const struct index_set *set, uint32_t member);
 uint32_t index_set_count(const struct index_set *set);
 /** Remove from `set` what `other` lacks. */
 void index_set_meet(struct index_set *set, const struct index_set *other);

@@ -13,8 +13,8 @@
 
 /** Write this thread's text and evaluate to `status`, which has no side effects. A macro,
  *  so that the compiler and clang-tidy see which status a refusal returns. Keeps errno. A
- *  text of more than 511 bytes is allocated; without memory it is cut. The public function
- *  of libtryst keeps the text, also for the other Tryst libraries of the process. */
+ *  text of more than 511 bytes is allocated; without memory it is cut. libtryst keeps
+ *  the text, also for the other Tryst libraries of the process. */
 #define refuse(status, ...) ((void)tryst_last_error_set((status), __VA_ARGS__), (status))
 
 __attribute__((cold)) tryst_status tryst_last_error_set(tryst_status status,

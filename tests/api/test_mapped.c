@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job maps: a rank of a program that links libtryst alone has neither topologies nor
- * what describes machines. Where a group is planned, rank 0 has the planner's module, and
- * no other rank has.
+/* What a job maps: a program that links libtryst alone has neither topologies nor a
+ * library that describes machines. Where a group is planned, rank 0 has the planner's
+ * module, and no other rank has.
  * usage: test_mapped none|planner [<name>…]
  *   none     no rank has the module
  *   planner  rank 0 alone has it
- *   <name>   in addition, no rank maps a file whose path contains the name */
+ *   <name>   a part of a path that no rank maps */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

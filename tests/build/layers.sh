@@ -107,8 +107,8 @@ try commsched/sched/ rendezvous/peer/peer.h no
 try rendezvous/progress/ topology/base/graph.h no
 try rendezvous/progress/ commsched/profile/recorder.h yes
 try rendezvous/progress/ rendezvous/step.h no
-try topology/planner/cluster topology/sized/compiled_make.h yes
-try topology/planner/cluster transports/module.h no
+try topology/planner/ topology/sized/compiled_make.h yes
+try topology/planner/ transports/module.h no
 try context/ topology/base/graph.h no
 try context/ topology/planner/planner.h no
 try context/ collectives/plan/planner.h yes

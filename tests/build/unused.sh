@@ -21,7 +21,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$source"
 folders=$(sed -n 's/^ *add_subdirectory(\([^ )]*\).*/\1/p' CMakeLists.txt | grep -vx tests)
 # shellcheck disable=SC2086 # a list of folders
-find $folders -name '*.c' -o -name '*.cu' | sort >"$dir/sources"
+find $folders -name '*.c' -o -name '*.cu' | sort -u >"$dir/sources"
 
 # Print the objects and their sources, from the compiler's dependencies: the source comes
 # first.

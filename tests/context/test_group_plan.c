@@ -406,8 +406,8 @@ static void all_fail(struct meeting *meeting, tryst_status status,
     }
 }
 
-/* Groups whose links count as equal open without the planner; others fail. (It is the first
- * test: a loaded module stays.) */
+/* For equal links a group opens without the planner; for others it fails. (The first
+ * test, since a loaded module stays.) */
 static void without_the_planner(void **state)
 {
     static const struct sites sites = {.count = 2, .ranks_each = 2, .mbit = {10000}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machines in a roster: when they are planned for, their rates in the planner's graph,
- * and that the plan is predicted to be no slower than the plan for equal links. */
+/* The machines in a roster: when they are planned for, their rates in the planner's
+ * graph, and that the plan is predicted to be no slower than the plan for equal links. */
 #include "support/unit.h"
 
 #include <math.h>

@@ -79,7 +79,7 @@ static void masks_have_an_end(void **state)
     struct index_set set;
     memset(mask + 1, '0', INDEX_SET_MAX / 4 - 1);
     assert_true(index_set_parse_mask(mask, &set));
-    assert_true(index_set_has(&set, INDEX_SET_MAX - 1));
+    assert_true(set.words[INDEX_SET_MAX / 64 - 1] >> 63 == 1);
     assert_int_equal(index_set_count(&set), 1);
     strcat(mask, "0");
     assert_false(index_set_parse_mask(mask, &set));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module tryst_topology.so: the planner, for rank 0 of a group. It holds copies of
  * the objects of core that it needs, so it works beside every form of libtryst. */
-#include "transports/module.h"
 #include "topology/planner/planner.h"
+#include "transports/module.h"
 #include "tryst/tryst.h"
 
 #define TEXT_OF(number)    #number
