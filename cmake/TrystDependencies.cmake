@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What we need from the system, and the list that configure ends with.
 #
-# libtryst: libc, libsodium, jansson, and xxHash's header; libtryst_topology: jansson too. Everything
-# else is optional, and what was left out says so.
+# libtryst: libc, libsodium, and xxHash's header. Everything else is optional, and what
+# was left out says so.
 
 # tryst_report(<what> <text>): a line of the closing list.
 function(tryst_report what text)
@@ -24,8 +24,6 @@ find_package(Threads REQUIRED)
 
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 tryst_report(libsodium "${SODIUM_VERSION}")
-pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-tryst_report(jansson "${JANSSON_VERSION}")
 
 # xxHash is compiled into core/text/hash.c (XXH_INLINE_ALL); its library is never linked.
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

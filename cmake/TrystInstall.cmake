@@ -3,7 +3,7 @@
 # tryst.pc, tryst-topology.pc, tryst-pipeline.pc.
 #
 # The static libraries are a component of their own export, since only they make a consumer need
-# libsodium, jansson and BLAS to link.
+# libsodium and BLAS to link.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tryst)
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

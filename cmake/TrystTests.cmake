@@ -72,6 +72,14 @@ function(tryst_test name)
     endif()
 endfunction()
 
+# tryst_test_core(<target>): a program of the tests also uses core's plain objects.
+function(tryst_test_core target)
+    tryst_internal(core archive)
+    target_link_libraries(${target} PRIVATE ${archive})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    tryst_see(${target} core core)
+endfunction()
+
 # tryst_test_parts(<name> LAYER <layer> SOURCES <files>…)
 # What several unit tests of a layer share, compiled once: they take $<TARGET_OBJECTS:name> as a source.
 function(tryst_test_parts name)

@@ -79,13 +79,12 @@ static tryst_status gather_submit(struct gather *gather, tryst_step *step)
                               .callback = gathered,
                               .arg = gather,
                               .subgroup = gather->subgroup};
-    return coll_call_own(step,
-                         (tryst_coll_params){.kind = TRYST_COLL_ALLREDUCE,
-                                             .reduce = TRYST_REDUCE_MAX,
-                                             .count = count,
-                                             .dtype = TRYST_DTYPE_U64,
-                                             .name = "~tryst/priorities"},
-                         &tensor, &params);
+    tryst_coll_params what = {.kind = TRYST_COLL_ALLREDUCE,
+                              .reduce = TRYST_REDUCE_MAX,
+                              .count = count,
+                              .dtype = TRYST_DTYPE_U64,
+                              .name = "~tryst/priorities"};
+    return coll_call_own(step, &what, &tensor, &params);
 }
 
 static struct gather *gather_open(const tryst_coll *coll, uint64_t begun)

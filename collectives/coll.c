@@ -11,66 +11,25 @@
  * Invariant: a run has an operation until the operation is reported, when none of the
  * run's flows is live.
  */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "blocks_run.h"
-#include "collectives/tree/edges.h"
-#include "commsched/profile/recorder.h"
+#include "auto_priority.h"
+#include "coll_down.h"
+#include "coll_up.h"
 #include "core/memory/alloc.h"
-#include "explain.h"
-#include "hooks.h"
+#include "fail.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "rendezvous/rendezvous.h"
 #include "run.h"
-#include "subgroup.h"
-#include "work.h"
+#include "start.h"
 
 /* ---- starts ------------------------------------------------------------------------ */
 
-/* Return the cause of the first lost rank that takes part in the run; NULL: none is
- * lost. */
-static const struct cause *lost_cause_find(const struct coll_run *run)
-{
-    const struct colls *colls = run->coll->colls;
-    for (int32_t i = 0; i < colls->lost_count; i++)
-        if (subgroup_has(run->coll->subgroup, colls->lost[i].origin_rank))
-            return &colls->lost[i];
-    return NULL;
-}
-
-/* Note the cause if a rank has died or left. Later collectives with this rank fail with
- * the cause, since they would wait for the rank. */
-static void lost_rank_add(struct colls *colls, struct cause cause)
-{
-    bool gone = cause.status == TRYST_E_PEER || cause.status == TRYST_E_LEFT;
-    if (!gone || cause.origin_rank < 0)
-        return;
-    for (int32_t i = 0; i < colls->lost_count; i++)
-        if (colls->lost[i].origin_rank == cause.origin_rank)
-            return;
-    if (colls->lost_count < colls->lost_capacity)
-        colls->lost[colls->lost_count++] = cause;
-}
-
-void run_fail(struct coll_run *run, struct cause cause, const char *text)
-{
-    lost_rank_add(run->coll->colls, cause);
-    if (!run_failed(run)) {
-        run->cause = cause;
-        if (cause.origin_rank < 0)
-            run->cause.origin_rank = coll_op_rank(run->op);
-        run_explain(run, text);
-    }
-    run_mark(run);
-}
-
-/* Start flow `index` of a tree. Its hooks and its memory follow from the index
- * (run.h). */
-static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
-                               uint32_t index)
+/* Start flow `index` of a tree. */
+static tryst_status tree_flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
+                                    uint32_t index)
 {
     struct coll_run *run = at->run;
     const struct coll_part *part = at->part;
@@ -78,25 +37,9 @@ static tryst_status flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
     tryst_tensor tensor = {.struct_size = sizeof tensor,
                            .count = part->range.count,
                            .dtype = run->coll->dtype};
-    bool sends = true;
-    uint32_t to_parent = part->up_children, from_parent = to_parent + part->sends_up;
-    if (index < to_parent) {
-        flow->flow.ops = &flow_up_from_child;
-        tensor.data = at->sums;
-        sends = false;
-    } else if (part->sends_up && index == to_parent) {
-        flow->flow.ops = &flow_up_to_parent;
-        flow->flow.ready = coll_tree_ready_up(&at->tree);
-        tensor.data = part->up_children || at->tree.owns ? at->sums : (char *)at->own;
-    } else if (part->receives_down && index == from_parent) {
-        flow->flow.ops = at->tree.reuses ? &flow_down_reusing : &flow_down_from_parent;
-        tensor.data = at->result;
-        sends = false;
-    } else {
-        flow->flow.ops = &flow_down_to_child;
-        flow->flow.ready = coll_tree_ready_down(&at->tree);
-        tensor.data = at->result;
-    }
+    bool sends = index < part_up_flows(part)
+                     ? coll_up_flow_set(at, index, &tensor.data)
+                     : coll_down_flow_set(at, index, &tensor.data);
     struct flow_params params = {.scope = run->op->scope,
                                  .step_id = run->op->step_id,
                                  .key = run->coll->keys[part->flow_at + index],
@@ -123,7 +66,7 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
         struct coll_tree_run *at = &run->trees[t];
         at->is_marked = true;
         for (uint32_t i = 0; i < part_flows(at->part); i++) {
-            tryst_status status = flow_start(rdv, at, i);
+            tryst_status status = tree_flow_start(rdv, at, i);
             if (status == TRYST_OK)
                 continue;
             run_fail_own(run, status, text);
@@ -133,62 +76,42 @@ static void flows_start(struct rendezvous *rdv, struct coll_run *run)
     }
 }
 
-/* Fail a run if one of its ranks died. Its flows carry the cause to the other ranks. */
-static void run_fail_if_lost(struct coll_run *run)
+static void colls_begin(void *arg, void *coll, tryst_op *op)
 {
-    char text[64];
-    const struct cause *cause = lost_cause_find(run);
-    if (!cause)
-        return;
-    snprintf(text, sizeof text, "rank %" PRId32 " %s", cause->origin_rank,
-             cause->status == TRYST_E_LEFT ? "has left the group"
-                                           : "was lost in an earlier collective");
-    run_fail(run, *cause, text);
-}
-
-void run_begin(struct rendezvous *rdv, struct submission *submission)
-{
-    tryst_op *op = container_of(submission, tryst_op, submit);
-    struct coll_run *run = op->coll;
+    struct coll_run *run = coll;
+    (void)arg;
     run->op = op;
-    if (!coll_op_begin(op, run->coll->label->hash | UINT64_C(1) << 63)) {
-        run->op = NULL;
+    if (!op) {
         coll_run_put(run);
         return;
     }
     op_tensor_set(op, &run->out, coll_bytes(run->coll->count, run->coll->element_bytes));
     run->urgency = op->urgency;
     run_fail_if_lost(run);
-    flows_start(rdv, run);
+    flows_start(op->rdv, run);
     run_mark(run);
 }
 
 /* ---- ends -------------------------------------------------------------------------- */
-
-/* Record the end. */
-static void run_record_end(const struct coll_run *run)
-{
-    if (run->recorded)
-        recorder_done(run->coll->colls->recorder, run->recorded, run->matched_at,
-                      run->first_slice_at);
-}
 
 static void run_end(struct coll_run *run)
 {
     tryst_op *op = run->op;
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
         for (uint32_t c = 0; c < run->trees[t].part->up_children; c++)
-            tree_slots_release(&run->trees[t], c);
+            coll_up_scratch_release(&run->trees[t], c);
     struct cause cause = {TRYST_OK, -1, TRYST_OK};
     if (run_failed(run))
         cause = run->cause;
     else if (run->coll->is_packed)
-        coll_blocks_finish(run);
+        coll_unpack(run);
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, run->text);
     mem_free(run->text);
     run->text = NULL;
-    coll_op_trace(op, run_kind_name(run), run->coll->parts_count);
-    run_record_end(run);
+    coll_op_trace(op, coll_kind_name(run->coll->kind), run->coll->parts_count);
+    if (run->recorded)
+        recorder_done(run->coll->colls->host.recorder, run->recorded, run->matched_at,
+                      run->first_slice_at);
     op->coll = NULL;
     run->op = NULL;
     op_end(op);
@@ -223,9 +146,10 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
         struct coll_tree_run *at = &run->trees[t];
         if (!at->is_marked)
             continue;
-        *budget -= tree_work(at, *budget);
-        at->is_marked = false; /* the update serves what the work has marked */
-        tree_flows_update(at);
+        *budget -= coll_up_add(at, *budget);
+        at->is_marked = false; /* the updates serve what the additions have marked */
+        coll_up_update(at);
+        coll_down_update(at);
         at->is_marked |= at->has_unit;
         more |= at->has_unit;
     }
@@ -238,7 +162,7 @@ static void run_record_match(struct coll_run *run)
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         if (run->flows[i].is_live && flow_sight(&run->flows[i].flow) != FLOW_MET)
             return;
-    run->matched_at = recorder_now(run->coll->colls->recorder);
+    run->matched_at = recorder_now(run->coll->colls->host.recorder);
 }
 
 /* Work on a run: its trees, its failure or its end. True if the budget was too small. */
@@ -258,18 +182,24 @@ static bool run_step(struct coll_run *run, uint64_t *budget)
     return more;
 }
 
-/* Place slices of the flows that wait for scratch, the most urgent first, while there
- * are slots. */
+/* Return the most urgent flow that waits for scratch, if there is a buffer for it; else
+ * NULL. */
+static struct coll_flow *waiter_first(struct colls *colls)
+{
+    struct urgent_node *node = urgent_first(&colls->scratch.waiters);
+    struct coll_flow *flow = node ? container_of(node, struct coll_flow, waiter) : NULL;
+    bool has = flow && scratch_has(&colls->scratch, flow->tree->part->slice_bytes);
+    return has ? flow : NULL;
+}
+
+/* Place slices of the flows that wait for scratch while there are buffers. */
 static void waiters_place(struct colls *colls)
 {
-    struct urgent_node *node;
-    while ((node = urgent_first(&colls->scratch.waiters)) != NULL) {
-        struct coll_flow *flow = container_of(node, struct coll_flow, waiter);
-        if (!scratch_has(&colls->scratch, flow->tree->part->slice_bytes))
-            return;
-        (void)urgent_remove(node);
+    struct coll_flow *flow;
+    while (!urgent_empty(&colls->scratch.waiters) && (flow = waiter_first(colls))) {
+        (void)urgent_remove(&flow->waiter);
         flow_place_again(&flow->flow);
-        if (urgent_queued(node)) /* out of memory: wait until a lent slot returns */
+        if (urgent_queued(&flow->waiter)) /* no memory: wait for a lent buffer */
             return;
     }
 }
@@ -277,13 +207,7 @@ static void waiters_place(struct colls *colls)
 static bool colls_busy(void *arg)
 {
     struct colls *colls = arg;
-    struct urgent_node *node = urgent_first(&colls->scratch.waiters);
-    if (!urgent_empty(&colls->work))
-        return true;
-    return node &&
-           scratch_has(
-               &colls->scratch,
-               container_of(node, struct coll_flow, waiter)->tree->part->slice_bytes);
+    return !urgent_empty(&colls->work) || waiter_first(colls);
 }
 
 static int colls_run(void *arg)
@@ -318,12 +242,12 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
 {
     struct coll_run *run = op->coll;
     (void)arg;
-    if (!run || rank >= run->urgency.rank)
+    if (!run || rank >= run->urgency.sort_key)
         return;
     bool queued = urgent_remove(&run->work);
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         run->flows[i].requeues = urgent_remove(&run->flows[i].waiter);
-    run->urgency.rank = op->urgency.rank = rank; /* the run is in no queue now */
+    run->urgency.sort_key = op->urgency.sort_key = rank; /* the run is in no queue now */
     if (queued)
         run_mark(run);
     for (uint32_t i = 0; i < run->coll->flows_count; i++) {
@@ -361,14 +285,35 @@ static int32_t colls_waits_for(void *arg, const tryst_op *op)
 
 /* ---- the recorder ------------------------------------------------------------------ */
 
+/* Record the submission of an operation (coll_calls.submitted). Any thread. */
+static void colls_submitted(void *arg, tryst_op *op)
+{
+    struct colls *colls = arg;
+    struct coll_run *run = op->coll;
+    const tryst_coll *coll = run->coll;
+    if (coll->is_own)
+        return;
+    struct recorder_submitted submitted = recorder_submit(
+        colls->host.recorder, &(struct recorder_submission){
+                                  .name = coll->recorder_name,
+                                  .step = op->step_id,
+                                  .bytes = coll_bytes(coll->count, coll->element_bytes),
+                                  .by_callback = op_callback_runs(),
+                                  .cause = op_callback_recorded()});
+    run->matched_at = run->first_slice_at = 0;
+    run->recorded = op->recorded = submitted.op;
+    if (colls->host.priorities)
+        auto_priority_set(coll, op, &submitted);
+}
+
 /* Note a use of an operation, or of all in a step (coll_calls.used). Any thread. */
 static void colls_used(void *arg, const tryst_op *op, bool by_callback)
 {
     const struct colls *colls = arg;
     if (op->kind == OP_COLL)
-        recorder_use(colls->recorder, op->recorded, by_callback);
+        recorder_use(colls->host.recorder, op->recorded, by_callback);
     else
-        recorder_use_step(colls->recorder, op->step_id, by_callback);
+        recorder_use_step(colls->host.recorder, op->step_id, by_callback);
 }
 
 /* ---- open and close ---------------------------------------------------------------- */
@@ -380,7 +325,6 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     if (!colls)
         return TRYST_E_NOMEM;
     colls->host = *host;
-    colls->recorder = host->recorder;
     colls->eager_max = rendezvous_eager_max(config);
     pthread_mutex_init(&colls->lock, NULL);
     hash_table_init(&colls->kept);
@@ -406,6 +350,8 @@ void colls_close(struct colls *colls)
 struct coll_calls colls_calls(struct colls *colls)
 {
     return (struct coll_calls){.arg = colls,
+                               .submitted = colls->host.recorder ? colls_submitted : NULL,
+                               .begin = colls_begin,
                                .run = colls_run,
                                .is_due = &colls->is_due,
                                .busy = colls_busy,
@@ -413,7 +359,7 @@ struct coll_calls colls_calls(struct colls *colls)
                                .raise = colls_raise,
                                .shape_text = colls_shape_text,
                                .waits_for = colls_waits_for,
-                               .used = colls->recorder ? colls_used : NULL};
+                               .used = colls->host.recorder ? colls_used : NULL};
 }
 
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan)

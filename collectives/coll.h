@@ -5,7 +5,7 @@
 #ifndef TRYST_COLLECTIVES_COLL_H
 #define TRYST_COLLECTIVES_COLL_H
 
-#include "collectives/tree/plan.h"
+#include "collectives/tree/coll_plan.h"
 #include "core/config/config.h"
 #include "rendezvous/op/coll_calls.h"
 #include "tryst/types.h"

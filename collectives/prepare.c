@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "collectives/tree/edges.h"
 #include "commsched/profile/recorder.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
@@ -232,48 +233,33 @@ void coll_unref(tryst_coll *coll)
         coll_free(coll);
 }
 
-/* Allocate room for the causes of lost ranks. False: no memory. The caller holds the
- * lock. */
-static bool lost_ranks_alloc(struct colls *colls, int32_t size)
-{
-    if (colls->lost)
-        return true;
-    colls->lost = mem_zalloc_array((size_t)size, sizeof *colls->lost);
-    colls->lost_capacity = colls->lost ? size : 0;
-    return colls->lost;
-}
-
 const struct coll_plan *coll_plan_get(struct colls *colls, const tryst_group *group)
 {
     int32_t size = tryst_group_size(group);
     pthread_mutex_lock(&colls->lock);
     if (!colls->plan && !colls->own_plan)
         colls->own_plan = coll_plan_make((uint32_t)size, tryst_group_rank(group));
+    if (!colls->lost) {
+        colls->lost = mem_zalloc_array((size_t)size, sizeof *colls->lost);
+        colls->lost_capacity = colls->lost ? size : 0;
+    }
     const struct coll_plan *plan = colls->plan ? colls->plan : colls->own_plan;
-    if (!lost_ranks_alloc(colls, size))
-        plan = NULL;
+    plan = colls->lost ? plan : NULL;
     pthread_mutex_unlock(&colls->lock);
     return plan;
 }
 
-static bool has_root(tryst_coll_kind kind)
-{
-    return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST ||
-           kind == TRYST_COLL_GATHER || kind == TRYST_COLL_SCATTER;
-}
-
 static void coll_fill(tryst_coll *coll, const tryst_coll_params *params)
 {
-    bool reduces = params->kind == TRYST_COLL_ALLREDUCE ||
-                   params->kind == TRYST_COLL_REDUCE ||
-                   params->kind == TRYST_COLL_REDUCE_SCATTER;
+    bool reduces = coll_kind_reduces(params->kind);
     coll->kind = params->kind;
     coll->reduce = reduces ? params->reduce : TRYST_REDUCE_INVALID;
-    coll->root = has_root(params->kind) ? params->root : -1;
+    coll->root = coll_kind_has_root(params->kind) ? params->root : -1;
     coll->dtype = params->kind == TRYST_COLL_BARRIER ? TRYST_DTYPE_U8 : params->dtype;
     coll->tensor_dtype = coll->dtype;
     coll->params_count = params->count;
     coll->count = params->kind == TRYST_COLL_BARRIER ? 0 : params->count;
+    coll->in_count = coll->out_count = coll->count;
     coll->element_bytes = dtype_bytes(coll->dtype);
     coll->kernel = reduces ? reduce_kernel_get(coll->dtype, coll->reduce) : NULL;
     coll->shape = (struct flow_shape){.count = coll->count,
@@ -342,10 +328,10 @@ static void coll_record_name(tryst_coll *coll)
     char text[TRYST_COLL_NAME_MAX + SUBGROUP_SUFFIX_BYTES];
     const char *name = coll->label->string;
     coll->is_own = strncmp(name, COLL_OWN_NAMES, strlen(COLL_OWN_NAMES)) == 0;
-    if (!coll->colls->recorder || coll->is_own)
+    if (!coll->colls->host.recorder || coll->is_own)
         return;
     snprintf(text, sizeof text, "%s%s", name, subgroup_suffix(coll->subgroup, suffix));
-    coll->recorder_name = recorder_name(coll->colls->recorder, text);
+    coll->recorder_name = recorder_name(coll->colls->host.recorder, text);
 }
 
 tryst_status coll_open(struct colls *colls, tryst_group *group,

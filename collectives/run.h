@@ -22,6 +22,7 @@
 #include "collectives/tree/map.h"
 #include "collectives/tree/scratch.h"
 #include "collectives/tree/tree.h"
+#include "commsched/profile/recorder.h"
 #include "core/memory/hash_table.h"
 #include "core/memory/list.h"
 #include "core/memory/urgent.h"
@@ -39,14 +40,13 @@ enum { COLLS_IDLE_LEAST = 8 };
 /** Bytes of the text of a failed collective: the longest reason, a name, and the packets
  *  that are lost. */
 enum { COLL_TEXT_BYTES = 1024 };
-/** The place of a part that has no bytes in a tensor or in private memory. */
+/** The offset of a part without bytes in a tensor or in private memory. */
 #define COLL_NOWHERE UINT64_MAX
 
 struct coll_run;
 
 struct colls {
     struct coll_host host;
-    struct recorder *recorder;    /**< NULL: nothing is recorded */
     uint64_t eager_max;           /**< the protocol's limit for DATA */
     const struct coll_plan *plan; /**< the group's plan, or NULL */
     struct coll_plan *own_plan;   /**< binary trees, for a group without a plan */
@@ -89,10 +89,16 @@ struct coll_part {
     struct flow_shape shape;
 };
 
+/** Return the number of the flows that climb: they come first. */
+static inline uint32_t part_up_flows(const struct coll_part *part)
+{
+    return part->up_children + part->sends_up;
+}
+
 /** Return the number of the part's flows at this rank. */
 static inline uint32_t part_flows(const struct coll_part *part)
 {
-    return part->up_children + part->sends_up + part->receives_down + part->down_children;
+    return part_up_flows(part) + part->receives_down + part->down_children;
 }
 
 /** True if sums pass this rank in slices: the part counts for the lead. */
@@ -111,7 +117,7 @@ struct tryst_coll {
     struct list idle;         /**< coll_run.idle_node; guarded by colls->lock */
     bool is_kept;             /**< was put into colls->kept: idle runs are bounded */
     tryst_key *label;         /**< the name, as a prepared key */
-    uint32_t recorder_name;   /**< in colls->recorder, if there is one */
+    uint32_t recorder_name;   /**< in colls->host.recorder, if there is one */
     bool is_own;              /**< the library's own: not recorded */
     const struct reduce_kernel *kernel; /**< NULL: broadcast, barrier */
     struct flow_shape shape;
@@ -144,7 +150,7 @@ struct coll_flow {
     bool is_live;   /**< started, and `ended` has not been called */
     bool waits;     /**< `place` returned TRYST_AGAIN for a counter of this run */
     bool requeues;  /**< while the run is raised: the flow was in scratch.waiters */
-    struct urgent_node waiter; /**< in scratch.waiters while the flow waits for a slot */
+    struct urgent_node waiter; /**< in scratch.waiters while the flow waits for scratch */
 };
 
 struct coll_tree_run {
@@ -168,7 +174,7 @@ struct coll_run {
     tryst_op *op; /**< NULL once reported */
     struct urgent_node work;
     struct urgency urgency;
-    uint64_t recorded;                   /**< its number in colls->recorder; 0: none */
+    uint64_t recorded; /**< its number in colls->host.recorder; 0: none */
     uint64_t matched_at, first_slice_at; /**< recorder_now; 0: not yet */
     /** Copies of the caller's tensors. A tensor without data was not given; without
      *  `in`, the terms are in `out`. */
@@ -193,21 +199,39 @@ static inline void run_mark(struct coll_run *run)
     if (!urgent_queued(&run->work))
         urgent_push(&run->coll->colls->work, &run->work, &run->urgency);
 }
-/** Note the first cause of a failure, and mark the run. Ends nothing, so any hook may
- *  call this. */
-void run_fail(struct coll_run *run, struct cause cause, const char *text);
-/** Note a failure of this rank, as run_fail does. */
-static inline void run_fail_own(struct coll_run *run, tryst_status status,
-                                const char *text)
+/** Mark a tree, and its run, for the engine. */
+static inline void tree_mark(struct coll_tree_run *at)
 {
-    run_fail(run, (struct cause){status, -1, status}, text);
+    at->is_marked = true;
+    run_mark(at->run);
 }
 /** True if a part of the run has failed. */
 static inline bool run_failed(const struct coll_run *run)
 {
     return run->cause.status != TRYST_OK;
 }
-/** Begin a run, as the submission of its operation. */
-void run_begin(struct rendezvous *rdv, struct submission *submission);
+/** Note the time of the first slice that arrives or has left. */
+static inline void run_record_slice(struct coll_run *run)
+{
+    if (__builtin_expect(run->recorded && !run->first_slice_at, 0))
+        run->first_slice_at = recorder_now(run->coll->colls->host.recorder);
+}
+
+static inline struct coll_flow *coll_flow_of(struct flow *flow)
+{
+    return container_of(flow, struct coll_flow, flow);
+}
+/** Announce `ready` slices to the peer if they are more than before. */
+static inline void coll_flow_ready(struct coll_flow *flow, uint32_t ready)
+{
+    if (flow->is_live && flow->flow.ready < ready)
+        flow_ready(&flow->flow, ready);
+}
+/** Place the slices of a flow that waited for a counter of the run. */
+static inline void coll_flow_place_again(struct coll_flow *flow)
+{
+    flow->waits = false;
+    flow_place_again(&flow->flow);
+}
 
 #endif

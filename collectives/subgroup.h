@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collectives/tree/plan.h"
+#include "collectives/tree/coll_plan.h"
 #include "tryst/coll.h"
 
 struct colls;
@@ -47,11 +47,5 @@ int subgroup_size_in(const tryst_subgroup *subgroup, const tryst_group *group);
 int subgroup_rank_in(const tryst_subgroup *subgroup, const tryst_group *group);
 /** True if `rank` of the group is a member, or `subgroup` is NULL (the whole group). */
 bool subgroup_has(const tryst_subgroup *subgroup, int32_t rank);
-
-/** Check that params->members are ranks of `group`, each at most once. `call` is what the
- *  caller cannot do otherwise: "open a subgroup". Returns TRYST_OK or TRYST_E_INVALID. */
-tryst_status subgroup_members_check(const tryst_group *group,
-                                    const tryst_subgroup_params *params,
-                                    const char *call);
 
 #endif

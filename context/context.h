@@ -42,7 +42,7 @@ struct tryst_ctx {
     /** Of the newest group, for files; 0 before the first one. Any thread reads them. */
     _Atomic(uint64_t) run;
     _Atomic(int32_t) size;
-    bool cut; /**< the group's endpoints were closed by force, but not all have ended */
+    bool leaving; /**< the group is being closed; a call has not ended it yet */
     struct fork_handler fork;
     struct wiring *wiring; /**< host table, memory, rails */
 };

@@ -36,11 +36,6 @@
 #include "rendezvous/progress/thread.h"
 #include "rendezvous/rendezvous.h"
 
-/* How long peers get to answer (QUIET_NS), and in all until they have read the last
- * frames (LEAVE_NS): a close beside a stopped peer ends within 2 s, and the other peers
- * have half a second for LEAVE. */
-#define QUIET_NS (1 * NS_PER_S)
-#define LEAVE_NS (1500 * NS_PER_MS)
 /* How long endpoints get to close by force. No peer is needed, so a longer close
  * means that a fabric hangs. */
 #define CUT_NS (10 * NS_PER_S)
@@ -260,39 +255,25 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
     return status;
 }
 
-static bool is_quiet(void *arg)
+/* Go on leaving. Returns true once the group may be freed. */
+static bool leave_advance(void *rdv)
 {
-    return rendezvous_group_quiet(((tryst_ctx *)arg)->rdv);
+    return rendezvous_leave_poll(rdv) == LEAVE_DONE;
 }
 
-static bool is_read(void *arg)
-{
-    return rendezvous_group_read(((tryst_ctx *)arg)->rdv);
-}
-
-static bool is_gone(void *arg)
-{
-    return rendezvous_group_gone(((tryst_ctx *)arg)->rdv);
-}
-
-/* Leave, and close every endpoint by force. Logs the endpoints that a fabric still
- * holds. */
-static void group_cut(tryst_ctx *ctx)
+/* Leave the group. False: after CUT_NS, or immediately in a second call, a fabric still
+ * holds endpoints. */
+static bool group_leave(tryst_ctx *ctx)
 {
     char ranks[256];
-    uint64_t begin_ns = clock_monotonic_ns();
+    if (ctx->leaving)
+        return progress_until(ctx->rdv, leave_advance, ctx->rdv, 0);
+    ctx->leaving = true;
     rendezvous_live_closing(ctx->rdv);
-    progress_pass(ctx->rdv); /* run the submissions before the close */
-    rendezvous_group_leave(ctx->rdv);
-    progress_until(ctx->rdv, is_quiet, ctx, QUIET_NS);
-    rendezvous_group_leave_send(ctx->rdv);
-    uint64_t spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns());
-    progress_until(ctx->rdv, is_read, ctx, spent_ns < LEAVE_NS ? LEAVE_NS - spent_ns : 0);
+    progress_pass(ctx->rdv);   /* run the submissions before the close */
     descriptors_low_refresh(); /* UCX opens sockets also while closing */
-    rendezvous_group_cut(ctx->rdv);
-    ctx->cut = true;
-    if (progress_until(ctx->rdv, is_gone, ctx, CUT_NS))
-        return;
+    if (progress_until(ctx->rdv, leave_advance, ctx->rdv, LEAVE_READ_NS + CUT_NS))
+        return true;
     rendezvous_group_held(ctx->rdv, ranks, sizeof ranks);
     LOG_ERROR(
         &ctx->log,
@@ -300,6 +281,7 @@ static void group_cut(tryst_ctx *ctx)
         "%s; do not free the endpoint's memory and the buffers of its operations before "
         "this process ends",
         (int)(CUT_NS / NS_PER_S), ranks);
+    return false;
 }
 
 void tryst_group_close(tryst_group *group)
@@ -312,15 +294,11 @@ void tryst_group_close(tryst_group *group)
         LOG_ERROR(&ctx->log, "cannot close a group: another thread waits in it");
         return;
     }
-    if (!ctx->cut)
-        group_cut(ctx);
-    else if (!is_gone(ctx)) /* a second call: the fabric may have released them */
-        progress_until(ctx->rdv, is_gone, ctx, 0);
-    if (!is_gone(ctx)) {
+    if (!group_leave(ctx)) {
         progress_lock_put(ctx->rdv);
         return;
     }
-    ctx->cut = false;
+    ctx->leaving = false;
     rails_settle(ctx);
     rendezvous_group_close(ctx->rdv);
     colls_group_close(ctx->wiring->colls);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "collectives/plan/compiled.h"
-#include "collectives/tree/plan.h"
+#include "collectives/tree/coll_plan.h"
 
 struct group_plan {
     struct arrays arrays;       /**< memory of the other members' arrays */

@@ -2,10 +2,10 @@
 /*
  * The rails of a context: interfaces, their announcement, and their workers.
  *
- * Idea: interfaces are chosen once, before the ranks meet, and each of their addresses is
- * a place for a rail. A rail is opened, and its module loaded, when the first peer needs
- * that transport at that place. This runs foreign code and may take minutes, so a
- * separate thread does it (opener.h):
+ * Idea: interfaces are chosen once, before the ranks meet, and each of their addresses
+ * counts as a NIC. A rail is opened, and its module loaded, when the first peer needs
+ * that transport at that NIC. This runs foreign code and may take minutes, so a separate
+ * thread does it (opener.h):
  *
  *     CLOSED ──need──▶ STARTING ──▶ OPEN            peers wait: PEER_EP_STARTING
  *        ▲                 │
@@ -13,11 +13,11 @@
  *                          └─ too long ─▶ LATE ──▶ OPEN, or CLOSED
  *                                                   peers use the next transport
  *
- * CLOSED: starts[kind][place] is NULL. STARTING, LATE: it is pending. OPEN: its rail is
+ * CLOSED: starts[kind][nic] is NULL. STARTING, LATE: it is pending. OPEN: its rail is
  * in `all`.
  *
- * Invariants: place i of a network transport is address i, as announced. A fabric gets no
- * other interface than that of its rail's place.
+ * Invariants: NIC i of a network transport is address i, as announced. A fabric gets no
+ * other interface than that of its rail's NIC.
  */
 #include "rails.h"
 
@@ -66,8 +66,8 @@ tryst_status rails_choose(tryst_ctx *ctx, struct err *err)
     return status;
 }
 
-/* Return the number of places. */
-static uint32_t places_count(const tryst_ctx *ctx)
+/* Return the number of NICs. */
+static uint32_t nics_count(const tryst_ctx *ctx)
 {
     const struct netif_list *list = ctx->wiring->rails.interfaces;
     return list->count < HOST_RAILS_MAX ? (uint32_t)list->count : HOST_RAILS_MAX;
@@ -76,7 +76,7 @@ static uint32_t places_count(const tryst_ctx *ctx)
 void rails_link_addresses(const tryst_ctx *ctx, struct link_tcp *tcp)
 {
     const struct netif_list *list = ctx->wiring->rails.interfaces;
-    for (tcp->count = 0; tcp->count < places_count(ctx); tcp->count++)
+    for (tcp->count = 0; tcp->count < nics_count(ctx); tcp->count++)
         tcp->addresses[tcp->count] = list->items[tcp->count].address;
 }
 
@@ -100,7 +100,7 @@ static struct rail_address rail_address_of(const struct netif *netif)
 void rails_announce(const tryst_ctx *ctx, struct host_identity *identity)
 {
     const struct netif *items = ctx->wiring->rails.interfaces->items;
-    identity->rails_count = places_count(ctx);
+    identity->rails_count = nics_count(ctx);
     for (uint32_t i = 0; i < identity->rails_count; i++) {
         uint8_t first = 0;
         while (items[first].index != items[i].index)
@@ -143,7 +143,7 @@ struct rails_start {
     struct opener opener;
     tryst_ctx *ctx; /**< not for the thread */
     enum transport_kind kind;
-    uint32_t place;
+    uint32_t nic;
     /* True if descriptors 0 to 2 are held, from the start of a fabric until its rail has
      * closed: the fabric may open sockets at any time. */
     bool holds_low;
@@ -152,7 +152,7 @@ struct rails_start {
     bool late;
     struct {
         struct poller *poller; /**< passed on, not used */
-        struct netif netif;    /**< of the place */
+        struct netif netif;    /**< of the NIC */
         bool has_netif; /**< false: the transport uses no network, or there is none */
         uint32_t index;
         bool own_shm_allowed;
@@ -201,7 +201,7 @@ static void start_run(struct opener *opener)
         .interface_name = netif ? netif->name : NULL,
         .interface_address = netif ? (const struct sockaddr *)&netif->address : NULL,
         .index = start->in.index,
-        .first = start->place == 0,
+        .first = start->nic == 0,
         .text = start->out.text,
         .own_shm_allowed = start->in.own_shm_allowed};
     const struct transport_ops *ops = transport_get(&opener->host, start->kind, found);
@@ -276,7 +276,7 @@ static tryst_status opened_rail_add(const struct rails_start *start)
         return status;
     }
     rails->all[rails->count++] = rail;
-    rendezvous_rail_add(start->ctx->rdv, (int)start->kind, start->place, rail);
+    rendezvous_rail_add(start->ctx->rdv, (int)start->kind, start->nic, rail);
     return TRYST_OK;
 }
 
@@ -305,7 +305,7 @@ static tryst_status start_end(struct rails_start *start, char *text)
 {
     tryst_status status = start_rail_add(start, text);
     if (status != TRYST_OK) {
-        start->ctx->wiring->rails.starts[start->kind][start->place] = NULL;
+        start->ctx->wiring->rails.starts[start->kind][start->nic] = NULL;
         start_free(start);
     }
     return status;
@@ -316,10 +316,10 @@ static void start_ended(struct opener *opener)
     struct rails_start *start = container_of(opener, struct rails_start, opener);
     struct rendezvous *rdv = start->ctx->rdv;
     int kind = (int)start->kind;
-    uint32_t place = start->place;
+    uint32_t nic = start->nic;
     char text[TRANSPORT_TEXT_MAX] = "";
     tryst_status status = start_end(start, text);
-    rendezvous_rail_opened(rdv, kind, place, status, text);
+    rendezvous_rail_opened(rdv, kind, nic, status, text);
 }
 
 /* ---- beginning a start ------------------------------------------------------------- */
@@ -331,24 +331,24 @@ static void netif_set(struct rails_start *start)
 {
     const tryst_ctx *ctx = start->ctx;
     start->in.has_netif =
-        transport_kind_uses_network(start->kind) && start->place < places_count(ctx);
+        transport_kind_uses_network(start->kind) && start->nic < nics_count(ctx);
     if (start->in.has_netif)
-        start->in.netif = ctx->wiring->rails.interfaces->items[start->place];
+        start->in.netif = ctx->wiring->rails.interfaces->items[start->nic];
 }
 
-/* Return the rail index of this kind and place. The transports without a network have an
+/* Return the rail index of this kind and NIC. The transports without a network have an
  * index of their own, which no number of interfaces can take. */
-static uint32_t index_get(struct rails *rails, enum transport_kind kind, uint32_t place)
+static uint32_t index_get(struct rails *rails, enum transport_kind kind, uint32_t nic)
 {
     if (!transport_kind_uses_network(kind))
         return (uint32_t)kind;
-    if (!rails->indices[kind][place])
-        rails->indices[kind][place] = (uint8_t)++rails->indices_count;
-    return TRANSPORT_SHM + rails->indices[kind][place];
+    if (!rails->indices[kind][nic])
+        rails->indices[kind][nic] = (uint8_t)++rails->indices_count;
+    return TRANSPORT_SHM + rails->indices[kind][nic];
 }
 
 static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind,
-                                     uint32_t place)
+                                     uint32_t nic)
 {
     struct rails_start *start = mem_zalloc(sizeof *start);
     if (!start || opener_init(&start->opener, &start_ops, transport_kind_name(kind),
@@ -358,14 +358,14 @@ static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind,
     }
     start->ctx = ctx;
     start->kind = kind;
-    start->place = place;
+    start->nic = nic;
     start->holds_low = transport_kind_uses_network(kind);
     if (start->holds_low)
         descriptors_low_hold();
     netif_set(start);
     start->in.poller = &ctx->poller;
     start->in.own_shm_allowed = !*config_str(ctx->config, CONFIG_HOST_ID);
-    start->in.index = index_get(&ctx->wiring->rails, kind, place);
+    start->in.index = index_get(&ctx->wiring->rails, kind, nic);
     return start;
 }
 
@@ -394,13 +394,12 @@ static tryst_status start_poll(tryst_ctx *ctx, struct rails_start *start, char *
 
 /* Open a built-in rail at once, and a fabric's in a thread, so that waits and other peers
  * are not delayed. */
-tryst_status rail_open(tryst_ctx *ctx, int kind, uint32_t place, char *text)
+tryst_status rail_open(tryst_ctx *ctx, int kind, uint32_t nic, char *text)
 {
-    struct rails_start **start_p = &ctx->wiring->rails.starts[kind][place];
+    struct rails_start **start_p = &ctx->wiring->rails.starts[kind][nic];
     if (*start_p)
         return start_poll(ctx, *start_p, text);
-    struct rails_start *start = *start_p =
-        start_new(ctx, (enum transport_kind)kind, place);
+    struct rails_start *start = *start_p = start_new(ctx, (enum transport_kind)kind, nic);
     if (!start) {
         snprintf(text, TRANSPORT_TEXT_MAX, "out of memory");
         return TRYST_E_NOMEM;
@@ -444,8 +443,8 @@ void rails_settle(tryst_ctx *ctx)
     uint64_t until_ns =
         clock_monotonic_ns() + config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT);
     for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
-        for (uint32_t place = 0; place < HOST_RAILS_MAX; place++)
-            start_settle(ctx, &ctx->wiring->rails.starts[kind][place], until_ns);
+        for (uint32_t nic = 0; nic < HOST_RAILS_MAX; nic++)
+            start_settle(ctx, &ctx->wiring->rails.starts[kind][nic], until_ns);
     (void)progress_pass(ctx->rdv);
 }
 
@@ -458,10 +457,10 @@ void rails_close(tryst_ctx *ctx)
         rail->ops->rail_close(rail);
     }
     for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
-        for (uint32_t place = 0; place < HOST_RAILS_MAX; place++) {
-            if (wiring->rails.starts[kind][place])
-                start_free(wiring->rails.starts[kind][place]);
-            wiring->rails.starts[kind][place] = NULL;
+        for (uint32_t nic = 0; nic < HOST_RAILS_MAX; nic++) {
+            if (wiring->rails.starts[kind][nic])
+                start_free(wiring->rails.starts[kind][nic]);
+            wiring->rails.starts[kind][nic] = NULL;
         }
     memset(wiring->rails.indices, 0, sizeof wiring->rails.indices);
     wiring->rails.indices_count = 0;
@@ -470,8 +469,8 @@ void rails_close(tryst_ctx *ctx)
 void rails_forked(const tryst_ctx *ctx)
 {
     for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
-        for (uint32_t place = 0; place < HOST_RAILS_MAX; place++) {
-            const struct rails_start *start = ctx->wiring->rails.starts[kind][place];
+        for (uint32_t nic = 0; nic < HOST_RAILS_MAX; nic++) {
+            const struct rails_start *start = ctx->wiring->rails.starts[kind][nic];
             if (start && start->holds_low)
                 descriptors_low_release();
         }

@@ -15,12 +15,12 @@ struct rails_start;
 
 struct rails {
     /** The addresses of the interfaces chosen by TRYST_NET or by default, as announced
-     *  (netif_rails): address i is the place i of every network transport. NULL: no group
+     *  (netif_rails): address i is NIC i of every network transport. NULL: no group
      *  yet. */
     struct netif_list *interfaces;
     struct rail *all[MEMORY_RAILS_MAX];
     uint32_t count;
-    /** By kind and place; NULL: closed. */
+    /** By kind and NIC; NULL: closed. */
     struct rails_start *starts[TRANSPORT_KINDS][HOST_RAILS_MAX];
     /** 1 + the rail's index; 0: it has none yet. Kept when a start fails, since starts
      *  may end in any order. */
@@ -39,10 +39,10 @@ void rails_announce(const tryst_ctx *ctx, struct host_identity *identity);
  *  module. */
 uint32_t rails_available(tryst_ctx *ctx);
 
-/** Open the rail of transport `kind` at `place` for rendezvous
+/** Open the rail of transport `kind` at NIC `nic` for rendezvous
  *  (rendezvous_params.rail_open). TRYST_OK; TRYST_IN_PROGRESS: a thread opens it; else
  *  the reason is in `text`. */
-tryst_status rail_open(tryst_ctx *ctx, int kind, uint32_t place, char *text);
+tryst_status rail_open(tryst_ctx *ctx, int kind, uint32_t nic, char *text);
 /** Wait for starts under way, TRYST_PEER_TIMEOUT at most; longer ones are left to
  *  their threads. The endpoints are closed, and the caller holds the progress lock. */
 void rails_settle(tryst_ctx *ctx);

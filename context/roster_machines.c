@@ -59,7 +59,7 @@ static void sites_find(struct making *making)
 
 /* ---- rates of NICs ----------------------------------------------------------------- */
 
-static void least_find(struct making *making)
+static void least_speed_find(struct making *making)
 {
     for (uint32_t h = 0; h < making->hosts_count; h++) {
         const struct host_identity *host = &making->roster->hosts[h];
@@ -113,7 +113,7 @@ static void rail_add(const struct making *making, struct site *site,
 
 static void rates_find(struct making *making)
 {
-    least_find(making);
+    least_speed_find(making);
     for (uint32_t s = 0; s < making->sites_count; s++)
         making->sites[s].known = true;
     for (uint32_t h = 0; h < making->hosts_count; h++) {

@@ -82,9 +82,20 @@ tryst_key *name_key(const char *name)
 
 /* ---- any thread -------------------------------------------------------------------- */
 
-tryst_status coll_op_open(tryst_step *step, tryst_key *label,
-                          const tryst_op_params *params, void *coll, tryst_op **op_p)
+/* Begin a submitted collective; of equally urgent ones, all ranks begin with the same. */
+static void coll_op_run(struct rendezvous *rdv, struct submission *submission)
 {
+    const struct coll_calls *calls = &rdv->coll_calls;
+    tryst_op *op = container_of(submission, tryst_op, submit);
+    void *coll = op->coll;
+    bool begun = op_begin(op, op->step->scope, op->key->hash | UINT64_C(1) << 63);
+    calls->begin(calls->arg, coll, begun ? op : NULL);
+}
+
+tryst_status coll_op_submit(tryst_step *step, tryst_key *label,
+                            const tryst_op_params *params, void *coll, tryst_op **op_p)
+{
+    const struct coll_calls *calls = &step->rdv->coll_calls;
     /* acquire: pairs with the releases in step.c. */
     if (atomic_load_explicit(&step->status, memory_order_acquire) != TRYST_OK)
         return refuse(TRYST_E_ABORTED,
@@ -101,25 +112,18 @@ tryst_status coll_op_open(tryst_step *step, tryst_key *label,
     op->coll = coll;
     if (params)
         op_params_set(op, params);
-    *op_p = op;
+    if (calls->submitted)
+        calls->submitted(calls->arg, op);
+    if (op_p)
+        *op_p = op;
+    op->submit.run = coll_op_run;
+    rendezvous_submit(op->rdv, &op->submit);
+    if (!op_p)
+        op_unref(op);
     return TRYST_OK;
 }
 
-void coll_op_submit(tryst_op *op, bool detached,
-                    void (*run)(struct rendezvous *rdv, struct submission *submission))
-{
-    op->submit.run = run;
-    rendezvous_submit(op->rdv, &op->submit);
-    if (detached)
-        op_unref(op);
-}
-
 /* ---- in the progress domain -------------------------------------------------------- */
-
-bool coll_op_begin(tryst_op *op, uint64_t tie)
-{
-    return op_begin(op, op->step->scope, tie);
-}
 
 void coll_op_abort(tryst_op *op, tryst_status status, const char *text)
 {

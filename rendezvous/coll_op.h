@@ -31,19 +31,13 @@ tryst_status group_key(const tryst_group *group, int src, int dst, const char *e
  *  NULL: no memory. */
 tryst_key *name_key(const char *name);
 
-/** Open an operation of kind OP_COLL in `step`, as `params` (this version's, or NULL)
- *  require. `label` is its key, of which a reference is taken. TRYST_OK, TRYST_E_ABORTED,
- *  TRYST_E_NOMEM, with a text for tryst_last_error. Any thread. */
-tryst_status coll_op_open(tryst_step *step, tryst_key *label,
-                          const tryst_op_params *params, void *coll, tryst_op **op_p);
-/** Submit the operation: `run` is called under the progress lock, perhaps before this
- *  returns. `detached`: the caller keeps no handle, and its reference is dropped. Any
- *  thread. */
-void coll_op_submit(tryst_op *op, bool detached,
-                    void (*run)(struct rendezvous *rdv, struct submission *submission));
-/** Start the operation, as the first act of its `run` (op_begin.h). `tie` is the
- *  same on all ranks. False: it has ended, and the caller must not touch it again. */
-bool coll_op_begin(tryst_op *op, uint64_t tie);
+/** Submit an operation of kind OP_COLL to `step`, as `params` (this version's, or NULL)
+ *  require. `label` is its key, of which a reference is taken. coll_calls.begin gets
+ *  `coll` under the progress lock, perhaps before this returns. `op_p` NULL: the caller
+ *  keeps no handle. TRYST_OK; TRYST_E_ABORTED, TRYST_E_NOMEM, with a text for
+ *  tryst_last_error: nothing happened. Any thread. */
+tryst_status coll_op_submit(tryst_step *step, tryst_key *label,
+                            const tryst_op_params *params, void *coll, tryst_op **op_p);
 /** Abort the step on all ranks. This rank's part of the collective could not start, so
  *  later collectives of the same name would meet the wrong ones. */
 void coll_op_abort(tryst_op *op, tryst_status status, const char *text);

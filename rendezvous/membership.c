@@ -3,10 +3,7 @@
  * This rank in its group: it joins, leaves in good order, cuts its connections, and frees
  * the peers.
  *
- * Idea: leaving takes steps, and commsched gives time to each: end all operations
- * (leave), wait until the peers have what was sent to them (quiet, read), send LEAVE
- * (leave_send), close by force what is left (cut), and wait until no fabric touches this
- * rank's memory (gone).
+ * Idea: leaving takes passes, so it is a state machine that its caller polls (leave.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +29,8 @@ enum { LAST_POLLS = 64 };
  * aborts. */
 static void group_begin(struct rendezvous *rdv)
 {
-    rdv->join_again = rdv->leave.begun = rdv->leave.sent = rdv->leave.cut = false;
+    rdv->join_again = false;
+    rdv->leave.state = LEAVE_NONE;
     rdv->aborts.count = 0;
     rdv->aborts_due = false;
     rdv->scopes.end = rdv->scopes.opened = 0;
@@ -81,7 +79,8 @@ static void acks_count(struct peer *peer)
     peer_flush_later(peer);
 }
 
-void rendezvous_group_leave(struct rendezvous *rdv)
+/* End all operations and steps of this rank. */
+static void leave_begin(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
@@ -92,7 +91,8 @@ void rendezvous_group_leave(struct rendezvous *rdv)
     }
     list_for_each_safe (&rdv->group->met, node, after)
         acks_count(container_of(node, struct peer, node));
-    rdv->leave.begun = true;
+    rdv->leave.state = LEAVE_BEGUN;
+    rdv->leave.until_ns = clock_now_ns(rdv->clock) + LEAVE_QUIET_NS;
     rdv->scopes.end = UINT64_MAX; /* all later records are answered CLOSED */
 }
 
@@ -121,7 +121,8 @@ static bool peer_has_read(const struct peer *peer)
            peer->out.frames_acked == (uint32_t)peer->out.frames_sent;
 }
 
-bool rendezvous_group_quiet(const struct rendezvous *rdv)
+/* True if no step is open and nothing is left to send. */
+static bool group_is_quiet(const struct rendezvous *rdv)
 {
     bool quiet = list_empty(&rdv->scopes.all);
     list_for_each_safe (&rdv->group->met, node, after)
@@ -129,7 +130,8 @@ bool rendezvous_group_quiet(const struct rendezvous *rdv)
     return quiet;
 }
 
-bool rendezvous_group_read(const struct rendezvous *rdv)
+/* True if the peers have read LEAVE and all frames of this rank. */
+static bool group_has_read(const struct rendezvous *rdv)
 {
     bool all = true;
     list_for_each_safe (&rdv->group->met, node, after) {
@@ -150,13 +152,15 @@ static void neighbours_meet(struct tryst_group *group)
             (void)peer_get(group, i);
 }
 
-void rendezvous_group_leave_send(struct rendezvous *rdv)
+/* Send LEAVE to all. */
+static void leave_send(struct rendezvous *rdv)
 {
     /* Read the LEAVEs that have come. A rank that left before may have sent LEAVE to this
      * rank only, and this rank must forward that (LEFT) before it leaves itself. */
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
-    rdv->leave.sent = true;
+    rdv->leave.state = LEAVE_SENT;
+    rdv->leave.until_ns += LEAVE_READ_NS - LEAVE_QUIET_NS;
     neighbours_meet(rdv->group);
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *peer = container_of(node, struct peer, node);
@@ -165,9 +169,11 @@ void rendezvous_group_leave_send(struct rendezvous *rdv)
     }
 }
 
-void rendezvous_group_cut(struct rendezvous *rdv)
+/* Close every endpoint and link by force. */
+static void leave_cut(struct rendezvous *rdv)
 {
-    rdv->leave.cut = true;
+    rdv->leave.state = LEAVE_CUT;
+    rdv->leave.until_ns = 0;
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *peer = container_of(node, struct peer, node);
         peer->liveness.end_expected = true; /* the end is this rank's doing */
@@ -176,12 +182,35 @@ void rendezvous_group_cut(struct rendezvous *rdv)
     }
 }
 
-bool rendezvous_group_gone(const struct rendezvous *rdv)
+/* True if every endpoint and link is closed. */
+static bool group_is_gone(const struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->group->met, node, after)
         if (container_of(node, struct peer, node)->life != PEER_GONE)
             return false;
     return true;
+}
+
+enum leave_state rendezvous_leave_poll(struct rendezvous *rdv)
+{
+    bool late = clock_now_ns(rdv->clock) >= rdv->leave.until_ns;
+    switch (rdv->leave.state) {
+    case LEAVE_NONE: leave_begin(rdv); break;
+    case LEAVE_BEGUN:
+        if (late || group_is_quiet(rdv))
+            leave_send(rdv);
+        break;
+    case LEAVE_SENT:
+        if (late || group_has_read(rdv))
+            leave_cut(rdv);
+        break;
+    case LEAVE_CUT:
+        if (group_is_gone(rdv))
+            rdv->leave.state = LEAVE_DONE;
+        break;
+    case LEAVE_DONE: break;
+    }
+    return rdv->leave.state;
 }
 
 void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capacity)

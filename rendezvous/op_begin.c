@@ -4,7 +4,7 @@
 
 #include "rendezvous/peer/abort.h"
 
-bool op_begin_refused(tryst_op *op)
+bool op_begin_refuse(tryst_op *op)
 {
     const char *text = NULL;
     struct cause cause = op_refusal(op->scope, op->peer, &text);
@@ -15,7 +15,7 @@ bool op_begin_refused(tryst_op *op)
     return false;
 }
 
-bool op_begin_starved(tryst_op *op)
+bool op_begin_fail_nomem(tryst_op *op)
 {
     struct rendezvous *rdv = op->rdv;
     int32_t rank = rdv->group->roster.rank;

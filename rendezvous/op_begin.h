@@ -18,10 +18,10 @@
 #include "rendezvous/peer/peer.h"
 
 /** Report and end an operation that cannot start (op_refusal); returns false. */
-bool op_begin_refused(tryst_op *op);
+bool op_begin_refuse(tryst_op *op);
 /** Report and end an operation that found no memory for its peer, entry or deadline, and
  *  abort its step; returns false. */
-bool op_begin_starved(tryst_op *op);
+bool op_begin_fail_nomem(tryst_op *op);
 
 /** Return the time of submission. The coarse clock is exact enough for warnings of waits.
  *  It is read once for all submissions between two passes: reading it for each took a
@@ -54,9 +54,10 @@ static inline void op_urgency_set(tryst_op *op, uint64_t tie)
     enum urgency_class kind =
         op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
     uint64_t mask = rdv->set.urgency_mask;
-    op->urgency = (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
-                                   .step = op->step_id & mask,
-                                   .number = mask && tie ? tie : rdv->counters.submitted};
+    op->urgency =
+        (struct urgency){.sort_key = urgency_sort_key(kind, op->priority) & mask,
+                         .step = op->step_id & mask,
+                         .number = mask && tie ? tie : rdv->counters.submitted};
 }
 
 /** Start a submitted operation: put it into its step, set its time, its deadline and its
@@ -79,12 +80,12 @@ static inline bool op_begin(tryst_op *op, struct scope *scope, uint64_t tie)
     op_urgency_set(op, tie);
     bool open = scope->state != SCOPE_CLOSING && scope->abort_status == TRYST_OK;
     if (!open || (op->peer && op->peer->life >= PEER_GIVING_UP))
-        return op_begin_refused(op);
+        return op_begin_refuse(op);
     if (op->peer)
         op_entry_set(op, entry_get(scope, op->key));
     bool bound = op->entry || !has_peer;
     if (!bound || (op->deadline_at_ns && deadline_add(rdv, op) != TRYST_OK))
-        return op_begin_starved(op);
+        return op_begin_fail_nomem(op);
     return true;
 }
 

@@ -65,13 +65,14 @@ tryst_status tryst_op_cancel(tryst_op *op)
  * the close of a step, or is as urgent already. */
 static void op_raise(tryst_op *op, int32_t priority)
 {
-    uint64_t rank = urgency_rank(URGENCY_TRAINING, priority) & op->rdv->set.urgency_mask;
-    bool spoke = op->flags & TRYST_OP_PRIORITY && !(op->flags & TRYST_OP_BACKGROUND);
-    if (op->reported || op->kind == OP_STEP_CLOSE || (spoke && priority >= op->priority))
+    uint64_t sort_key =
+        urgency_sort_key(URGENCY_TRAINING, priority) & op->rdv->set.urgency_mask;
+    bool is_set = op->flags & TRYST_OP_PRIORITY && !(op->flags & TRYST_OP_BACKGROUND);
+    if (op->reported || op->kind == OP_STEP_CLOSE || (is_set && priority >= op->priority))
         return;
     op->raised |= !(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND));
     op_priority_set(op, URGENCY_TRAINING, priority);
-    op->rdv->op_events->raise(op, rank);
+    op->rdv->op_events->raise(op, sort_key);
 }
 
 static void op_raise_run(struct rendezvous *rdv, struct submission *submission)

@@ -137,8 +137,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     hash_table_init(&rdv->ids.table);
     settings_read(rdv);
     gates_open(&rdv->gates);
-    stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
-               config_bytes(rdv->config, CONFIG_STAGE_BYTES));
+    bounce_init(&rdv->bounce, &op_device_bounce_events, rdv, rdv->host, rdv->memory,
+                config_bytes(rdv->config, CONFIG_STAGE_BYTES));
     if (status != TRYST_OK || pools_open(rdv) != TRYST_OK) {
         rendezvous_close(rdv);
         return err_set(err, TRYST_E_NOMEM,
@@ -160,7 +160,7 @@ void rendezvous_close(struct rendezvous *rdv)
     size_t held = rdv->ops ? pool_in_use(rdv->ops) : 0;
     hash_table_close(&rdv->ids.table);
     scopes_close(&rdv->scopes);
-    stage_end(&rdv->stage);
+    bounce_end(&rdv->bounce);
     gates_close(&rdv->gates, rdv->log);
     mem_free(rdv->deadlines.items);
     rdv->deadlines.items = NULL;
@@ -185,14 +185,14 @@ const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
 tryst_status (*const rendezvous_slice_start)(struct transfer *) = transfer_start;
 const uint32_t rendezvous_wire_version = WIRE_VERSION;
 
-void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,
+void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t nic,
                          struct rail *rail)
 {
     uint32_t at = rdv->rails_count++;
     assert(at < RAILS_MAX);
     rdv->rails[at].rail = rail;
     rdv->rails[at].kind = (uint32_t)kind;
-    rdv->rails[at].place = place;
+    rdv->rails[at].nic = nic;
     if (rdv->live)
         live_transport(rdv->live, kind);
     uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
@@ -201,13 +201,13 @@ void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,
         rdv->ids.clear_end = rdv->ids.mask + 1;
 }
 
-void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t place,
+void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t nic,
                             tryst_status status, const char *text)
 {
     if (!rdv->group)
         return;
     list_for_each_safe (&rdv->group->met, node, after)
-        peer_ep_rail_opened(container_of(node, struct peer, node), kind, place, status,
+        peer_ep_rail_opened(container_of(node, struct peer, node), kind, nic, status,
                             text);
 }
 
@@ -220,7 +220,7 @@ void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
 void rendezvous_rails_forget(struct rendezvous *rdv)
 {
     rdv->rails_count = 0;
-    rdv->stage_listed = false;
+    rdv->bounce_listed = false;
 }
 
 static void link_accepted(void *arg, struct link *link)

@@ -46,12 +46,12 @@ struct rendezvous_params {
     struct memory_cache *memory;
     struct sched *sched;          /**< belongs to the caller */
     struct coll_calls coll_calls; /**< all zero: no collectives */
-    /** Open the rail of transport `kind` (enum transport_kind) at `place`, the number of
-     *  the announced rail (0 for transports without a network), and add it: called at the
-     *  first need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: it opens in
+    /** Open the rail of transport `kind` (enum transport_kind) at NIC `nic`, numbered as
+     *  announced (0 for transports without a network), and add it: called at the first
+     *  need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: it opens in
      *  another thread, and rendezvous_rail_opened follows (a call before that may return
      *  an error). Else `text` (TRANSPORT_TEXT_MAX) receives the reason of a failure. */
-    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t place, char *text);
+    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t nic, char *text);
     /** Start the driver of devices of `kind`, in another thread, `device` first. Any
      *  thread; never blocks. TRYST_OK (started already), TRYST_IN_PROGRESS:
      *  rendezvous_device_started follows; or an error. NULL: the first use of a device
@@ -76,14 +76,14 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
  *  and the engine's memory stays until the last of them is released. */
 void rendezvous_close(struct rendezvous *rdv);
 
-/** Add the rail of transport `kind` (enum transport_kind) at `place`. The rail belongs to
- *  the caller, and is closed after rendezvous_group_close. At most MEMORY_RAILS_MAX rails
- *  are added. */
-void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t place,
+/** Add the rail of transport `kind` (enum transport_kind) at NIC `nic`. The rail belongs
+ *  to the caller, and is closed after rendezvous_group_close. At most MEMORY_RAILS_MAX
+ *  rails are added. */
+void rendezvous_rail_add(struct rendezvous *rdv, int kind, uint32_t nic,
                          struct rail *rail);
 /** Open the endpoints that wait for this rail: the start has ended, and the rail was
  *  added, or `text` is the reason of the error. */
-void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t place,
+void rendezvous_rail_opened(struct rendezvous *rdv, int kind, uint32_t nic,
                             tryst_status status, const char *text);
 /** Release the operations that wait for the driver of `kind`: the start has ended, and
  *  its functions are known, or `text` is the reason of the error. */

@@ -224,7 +224,7 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
  * OFFER that answers a WANT. Unless the group ends, the peer needs two more: the failure
  * of a flow, and the WANT(VOID) of a receive that was given up before it was announced,
  * since that WANT ends the send. */
-static void void_close(tryst_op *op, bool group_ends)
+static void op_void_end(tryst_op *op, bool group_ends)
 {
     unsigned needed = group_ends ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
     if (urgent_queued(&op->deferred_node) && !group_ends)
@@ -241,7 +241,7 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, text);
         if (op->state == OP_VOID)
-            void_close(op, status == TRYST_E_CONTEXT);
+            op_void_end(op, status == TRYST_E_CONTEXT);
     }
 }
 

@@ -27,6 +27,10 @@ int tool_file_write(const char *path, void (*print)(FILE *file, const void *what
 
 void tool_json_string(FILE *file, const char *text)
 {
+    if (!text) {
+        fprintf(file, "null");
+        return;
+    }
     fputc('"', file);
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
@@ -38,6 +42,12 @@ void tool_json_string(FILE *file, const char *text)
             fputc(c, file);
     }
     fputc('"', file);
+}
+
+void tool_json_member(FILE *file, const char *name, const char *text)
+{
+    fprintf(file, ", \"%s\": ", name);
+    tool_json_string(file, text);
 }
 
 void tool_json_number(FILE *file, const char *name, double number)

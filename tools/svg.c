@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,19 +29,47 @@ void tool_svg_end(FILE *out)
     fputs("</svg>\n", out);
 }
 
+/* Return the length of the character at `at`; 0 if it is not one that XML may have: no
+ * UTF-8, or a control character. */
+static int char_bytes(const char *at)
+{
+    const unsigned char *c = (const unsigned char *)at;
+    int length = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    for (int i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    bool first = c[0] < 0x80 ? c[0] >= ' ' && c[0] != 0x7f : c[0] >= 0xc2 && c[0] < 0xf5;
+    return first ? length : 0;
+}
+
 static void escaped_print(FILE *out, const char *format, va_list args)
 {
     char *text = NULL;
+    int length;
     if (vasprintf(&text, format, args) < 0)
         return; /* out of memory: the element is empty */
-    for (const char *at = text; *at; at++)
+    for (const char *at = text; *at; at += length ? length : 1) {
+        length = char_bytes(at);
         switch (*at) {
         case '<': fputs("&lt;", out); break;
         case '>': fputs("&gt;", out); break;
         case '&': fputs("&amp;", out); break;
-        default: fputc((unsigned char)*at < ' ' ? ' ' : *at, out); break;
+        default: fprintf(out, "%.*s", length ? length : 3, length ? at : "\xef\xbf\xbd");
         }
+    }
     free(text);
+}
+
+/* End the element `name`, with a text to hover unless `format` is NULL. */
+static void element_end(FILE *out, const char *name, const char *format, va_list args)
+{
+    if (!format) {
+        fputs("/>\n", out);
+        return;
+    }
+    fputs("><title>", out);
+    escaped_print(out, format, args);
+    fprintf(out, "</title></%s>\n", name);
 }
 
 void tool_svg_text(FILE *out, double x, double y, const char *attributes,
@@ -58,16 +87,23 @@ void tool_svg_box(FILE *out, struct tool_svg_box at, const char *fill,
                   const char *attributes, const char *format, ...)
 {
     va_list args;
-    fprintf(out, "<rect x='%.6g' y='%.6g' width='%.6g' height='%.6g' fill='%s' %s", at.x,
-            at.y, at.width, at.height, fill, attributes);
-    if (!format) {
-        fputs("/>\n", out);
-        return;
-    }
     va_start(args, format);
-    fputs("><title>", out);
-    escaped_print(out, format, args);
-    fputs("</title></rect>\n", out);
+    fprintf(out, "<rect x='%.6g' y='%.6g' width='%.6g' height='%.6g' fill='%s' %s", at.x,
+            at.y, at.w, at.h, fill, attributes);
+    element_end(out, "rect", format, args);
+    va_end(args);
+}
+
+void tool_svg_path(FILE *out, const char *shape, const double *points,
+                   const char *attributes, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("<path fill='none' d='", out);
+    for (; *shape; shape++, points += 2)
+        fprintf(out, "%c%.1f %.1f", *shape, points[0], points[1]);
+    fprintf(out, "' %s", attributes);
+    element_end(out, "path", format, args);
     va_end(args);
 }
 

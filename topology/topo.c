@@ -20,7 +20,6 @@
 #include "topology/report/plan_explain.h"
 #include "topology/report/plan_json.h"
 #include "topology/report/plan_report.h"
-#include "topology/report/plan_ring.h"
 #include "topology/report/plan_verify.h"
 #include "topology/routes/overlay.h"
 #include "topology/routes/overlay_price.h"
@@ -127,7 +126,9 @@ tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
     tryst_status status;
     if (kind == GRAPH_FORMATS || kind == GRAPH_AUTO)
         status = err_set(&err, TRYST_E_UNSUPPORTED,
-                         "unknown format \"%.60s\": use json, text, dot or svg", format);
+                         "unknown format \"%.60s\": use json, text or dot (tryst-topo "
+                         "--format svg draws SVG)",
+                         format);
     else
         status = graph_write(topo->graph, kind, plan ? &overlaid : NULL, &err, text_p);
     return topo_result(status, &err);
@@ -197,20 +198,6 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
     return TRYST_OK;
 }
 
-/* Compute the trees by size, and the alternatives for comparison. */
-static tryst_status sizes_fill(tryst_plan *plan, double sum_bytes_per_s, struct err *err)
-{
-    struct plan_report *report = &plan->report;
-    tryst_status status =
-        plan_sizes_open(plan->overlay, plan->plan, sum_bytes_per_s, err, &plan->sizes);
-    report->sizes = plan->sizes;
-    report->sizes_sum_bytes_per_s = sum_bytes_per_s;
-    if (status == TRYST_OK && plan->sizes->count)
-        status = plan_rivals(plan->overlay, plan->plan, report->root, sum_bytes_per_s,
-                             err, report->rivals);
-    return status;
-}
-
 static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
                               const tryst_plan_params *params, struct err *err)
 {
@@ -236,21 +223,17 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
         overlay_open(topo->graph, plan->members, count, err, &plan->overlay);
     if (status == TRYST_OK)
         status = plan_open(plan->overlay, &wanted, err, &plan->plan);
-    if (status != TRYST_OK)
-        return status;
+    if (status == TRYST_OK)
+        status = plan_sizes_open(plan->overlay, plan->plan, params->sum_bytes_per_s, err,
+                                 &plan->sizes);
     plan->report = (struct plan_report){.graph = topo->graph,
                                         .overlay = plan->overlay,
                                         .plan = plan->plan,
                                         .members = plan->members,
-                                        .root = wanted.root};
-    status = plan_ring(plan->overlay, wanted.op, wanted.root, err,
-                       &plan->report.ring_s_per_byte, NULL);
-    plan->report.costs.bytes = params->size_bytes;
-    plan->report.costs.sum_bytes_per_s = params->sum_bytes_per_s;
-    if (status == TRYST_OK && params->size_bytes)
-        status =
-            plan_cost(plan->overlay, plan->plan, wanted.root, err, &plan->report.costs);
-    return status == TRYST_OK ? sizes_fill(plan, params->sum_bytes_per_s, err) : status;
+                                        .root = wanted.root,
+                                        .sizes = plan->sizes,
+                                        .sizes_sum_bytes_per_s = params->sum_bytes_per_s};
+    return status;
 }
 
 tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,
@@ -302,12 +285,34 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
                             .s_per_byte = p->s_per_byte,
                             .bound_s_per_byte = p->bound_s_per_byte,
                             .gap = plan_gap(p->s_per_byte, p->bound_s_per_byte),
-                            .ring_s_per_byte = plan->report.ring_s_per_byte,
                             .digest = plan->sizes->digest};
     for (uint32_t t = 0; t < p->trees_count; t++)
         if ((int32_t)p->trees[t].depth > info.depth_max)
             info.depth_max = (int32_t)p->trees[t].depth;
     (void)tryst_sized_write(info_p, &info, sizeof info);
+    return TRYST_OK;
+}
+
+tryst_status tryst_plan_tree_get(const tryst_plan *plan, int number,
+                                 tryst_plan_tree *tree_p)
+{
+    struct err err = ERR_INIT;
+    if (!plan || !tree_p)
+        return refuse_null("read a tree", plan ? "tree_p" : "plan");
+    tryst_status status = params_check_output(tree_p, "tryst_plan_tree", &err);
+    if (status == TRYST_OK && (number < 0 || (uint32_t)number >= plan->plan->trees_count))
+        status = err_set(&err, TRYST_E_INVALID,
+                         "not a tree of the plan: %d (it has %u, from 0)", number,
+                         plan->plan->trees_count);
+    if (status != TRYST_OK)
+        return topo_result(status, &err);
+    /* GRAPH_NONE is -1 */
+    const struct plan_tree *tree = &plan->plan->trees[number];
+    tryst_plan_tree own = {.share = tree->share,
+                           .root = (int32_t)tree->root,
+                           .parents = (const int32_t *)plan_tree_parents(tree),
+                           .ranks = (const int32_t *)plan->members};
+    (void)tryst_sized_write(tree_p, &own, sizeof own);
     return TRYST_OK;
 }
 

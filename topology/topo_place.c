@@ -70,7 +70,7 @@ static void links_write(struct text *text, const struct place *place, bool in_tu
             continue;
         text_addf(text, "%s%u x %s", any ? ", " : "", count,
                   links->path.hops == GRAPH_NONE ? "unknown"
-                                                 : path_word(&links->path, word));
+                                                 : graph_path_word(&links->path, word));
         if (links->path.hops != GRAPH_NONE && bytes_per_s > 0 &&
             bytes_per_s < GRAPH_UNLIMITED) {
             text_add(text, " ");

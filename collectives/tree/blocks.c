@@ -179,10 +179,9 @@ bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params 
     return offsets ? memcmp(offsets, blocks->offsets, bytes) == 0 : blocks->is_dense;
 }
 
-/* True if all blocks have the same count. */
-static bool are_equal(const struct coll_blocks *blocks, int32_t size)
+bool coll_blocks_are_equal(const struct coll_blocks *blocks, int32_t size)
 {
-    for (int32_t i = 1; i < size; i++)
+    for (int32_t i = 1; blocks->counts && i < size; i++)
         if (coll_block_count(blocks, i) != coll_block_count(blocks, 0))
             return false;
     return true;
@@ -190,7 +189,7 @@ static bool are_equal(const struct coll_blocks *blocks, int32_t size)
 
 int32_t coll_blocks_digest(const struct coll_blocks *blocks, int32_t size)
 {
-    if (!blocks->counts || are_equal(blocks, size))
+    if (coll_blocks_are_equal(blocks, size))
         return -1;
     uint64_t hash = hash_bytes(blocks->counts, (size_t)size * sizeof *blocks->counts);
     int32_t digest = (int32_t)((uint32_t)hash | UINT32_C(1) << 31);

@@ -44,6 +44,20 @@ static inline bool coll_kind_is_list(tryst_coll_kind kind)
     return kind >= TRYST_COLL_ALLTOALL && kind <= TRYST_COLL_SCATTER;
 }
 
+/** True if a collective of `kind` names a root. */
+static inline bool coll_kind_has_root(tryst_coll_kind kind)
+{
+    return kind == TRYST_COLL_REDUCE || kind == TRYST_COLL_BROADCAST ||
+           kind == TRYST_COLL_GATHER || kind == TRYST_COLL_SCATTER;
+}
+
+/** True if a collective of `kind` combines the ranks' terms. */
+static inline bool coll_kind_reduces(tryst_coll_kind kind)
+{
+    return kind == TRYST_COLL_ALLREDUCE || kind == TRYST_COLL_REDUCE ||
+           kind == TRYST_COLL_REDUCE_SCATTER;
+}
+
 /** Find the blocks of a collective's `in` (`of_out`: of its `out`) at `rank` of `size`
  *  ranks. TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM; writes a text for
  *  tryst_last_error. */
@@ -53,6 +67,8 @@ void coll_blocks_close(struct coll_blocks *blocks);
 /** True if `blocks` are those that `params` describe. */
 bool coll_blocks_same(const struct coll_blocks *blocks, const tryst_coll_params *params,
                       bool of_out, int32_t size);
+/** True if all blocks have one count. */
+bool coll_blocks_are_equal(const struct coll_blocks *blocks, int32_t size);
 /** Return the digest that the shape of an all-gather or reduce-scatter holds as root:
  *  -1 where all blocks have one count, since the total gives this count, else a
  *  negative hash of the counts. */

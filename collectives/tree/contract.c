@@ -19,38 +19,39 @@
 #include <stdbool.h>
 
 #include "core/memory/alloc.h"
+#include "map.h"
 
 struct contraction {
     const struct coll_plan *from;
     const int32_t *members;
     uint32_t count;
     uint32_t rank;
-    int32_t *places; /**< by rank of the group: position in `members`, or -1 */
-    int32_t *left;   /**< unused memory for parents and children */
+    int32_t *positions; /**< by rank of the group: position in `members`, or -1 */
+    int32_t *left;      /**< unused memory for parents and children */
 };
 
 /* ---- one half of a tree ------------------------------------------------------------ */
 
 /* Return the position of the nearest ancestor among the members; -1: none. */
 static int32_t parent_find(const struct contraction *c, const int32_t *parents,
-                           uint32_t place)
+                           uint32_t position)
 {
-    int32_t at = parents[c->members[place]];
-    while (at >= 0 && c->places[at] < 0)
+    int32_t at = parents[c->members[position]];
+    while (at >= 0 && c->positions[at] < 0)
         at = parents[at];
-    return at < 0 ? -1 : c->places[at];
+    return at < 0 ? -1 : c->positions[at];
 }
 
 /* Contract one half, up or down, of a tree into `out`. Returns the root. */
 static int32_t half_contract(struct contraction *c, const int32_t *parents, int32_t *out)
 {
     int32_t root = -1;
-    for (uint32_t place = 0; place < c->count; place++) {
-        out[place] = parent_find(c, parents, place);
-        if (out[place] >= 0)
+    for (uint32_t position = 0; position < c->count; position++) {
+        out[position] = parent_find(c, parents, position);
+        if (out[position] >= 0)
             continue;
-        out[place] = root;
-        root = root < 0 ? (int32_t)place : root;
+        out[position] = root;
+        root = root < 0 ? (int32_t)position : root;
     }
     return root;
 }
@@ -59,9 +60,9 @@ static int32_t half_contract(struct contraction *c, const int32_t *parents, int3
 static uint32_t children_write(struct contraction *c, const int32_t *parents)
 {
     uint32_t children = 0;
-    for (uint32_t place = 0; place < c->count; place++)
-        if (parents[place] == (int32_t)c->rank)
-            c->left[children++] = (int32_t)place;
+    for (uint32_t position = 0; position < c->count; position++)
+        if (parents[position] == (int32_t)c->rank)
+            c->left[children++] = (int32_t)position;
     return children;
 }
 
@@ -77,7 +78,7 @@ static int32_t *ints_alloc(struct contraction *c, uint32_t count)
 static void tree_contract(struct contraction *c, const struct coll_tree_plan *from,
                           struct coll_tree_plan *out)
 {
-    bool is_whole = c->places[from->root] >= 0;
+    bool is_whole = c->positions[from->root] >= 0;
     int32_t *up = ints_alloc(c, c->count), *down = up;
     out->root = half_contract(c, from->up_parents, up);
     /* If the root is not a member, the pieces of the two halves may have different roots,
@@ -98,22 +99,14 @@ static void tree_contract(struct contraction *c, const struct coll_tree_plan *fr
     (void)ints_alloc(c, out->down_children_count);
 }
 
-/* Return the share of a tree, as a numerator over 2^32. */
-static uint64_t share_of(const struct coll_class *class, uint32_t tree)
-{
-    uint64_t end =
-        tree + 1 == class->trees_count ? UINT64_C(1) << 32 : class->trees[tree].cum_share;
-    return end - (tree ? class->trees[tree - 1].cum_share : 0);
-}
-
 /* Return the sum of the shares of the trees that are rooted at a member of the
  * subgroup. */
 static uint64_t rooted_share(const struct contraction *c, const struct coll_class *class)
 {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < class->trees_count; t++)
-        if (c->places[class->trees[t].root] >= 0)
-            sum += share_of(class, t);
+        if (c->positions[class->trees[t].root] >= 0)
+            sum += coll_share_of(class, t);
     return sum;
 }
 
@@ -123,10 +116,10 @@ static void class_contract(struct contraction *c, const struct coll_class *from,
     uint64_t rooted = rooted_share(c, from), sum = 0;
     uint64_t whole = rooted ? rooted : UINT64_C(1) << 32;
     for (uint32_t t = 0; t < from->trees_count; t++) {
-        bool counts = !rooted || c->places[from->trees[t].root] >= 0;
+        bool counts = !rooted || c->positions[from->trees[t].root] >= 0;
         if (t && !counts)
             continue;
-        sum += counts ? share_of(from, t) : 0;
+        sum += counts ? coll_share_of(from, t) : 0;
         struct coll_tree_plan *tree = &out->trees[out->trees_count++];
         tree_contract(c, &from->trees[t], tree);
         tree->cum_share = sum == whole ? UINT32_MAX : (uint32_t)((sum << 32) / whole);
@@ -174,25 +167,25 @@ struct coll_plan *coll_plan_contract(const struct coll_plan *plan, const int32_t
         sizeof(struct coll_plan) + plan->classes_count * sizeof(struct coll_class);
     size_t ints_at = trees_at + trees * sizeof(struct coll_tree_plan);
     char *block = mem_zalloc(ints_at + trees * tree_ints(count) * sizeof(int32_t));
-    int32_t *places = mem_alloc(plan->size * sizeof *places);
-    if (!block || !places) {
+    int32_t *positions = mem_alloc(plan->size * sizeof *positions);
+    if (!block || !positions) {
         mem_free(block);
-        mem_free(places);
+        mem_free(positions);
         return NULL;
     }
     struct contraction c = {.from = plan,
                             .members = members,
                             .count = count,
                             .rank = rank,
-                            .places = places,
+                            .positions = positions,
                             .left = (int32_t *)(void *)(block + ints_at)};
     for (uint32_t i = 0; i < plan->size; i++)
-        places[i] = -1;
+        positions[i] = -1;
     for (uint32_t i = 0; i < count; i++)
-        places[members[i]] = (int32_t)i;
+        positions[members[i]] = (int32_t)i;
     struct coll_plan *out = (struct coll_plan *)(void *)block;
     out->classes = (struct coll_class *)(void *)(out + 1);
     plan_fill(&c, out, (struct coll_tree_plan *)(void *)(block + trees_at));
-    mem_free(places);
+    mem_free(positions);
     return out;
 }

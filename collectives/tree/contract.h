@@ -5,7 +5,7 @@
 #ifndef TRYST_COLLECTIVES_TREE_CONTRACT_H
 #define TRYST_COLLECTIVES_TREE_CONTRACT_H
 
-#include "plan.h"
+#include "coll_plan.h"
 
 /** Make the plan of a subgroup from the plan of its group.
  *

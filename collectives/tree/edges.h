@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "plan.h"
+#include "coll_plan.h"
 
 struct coll_edges {
     int32_t parent; /**< -1: this rank is the root */

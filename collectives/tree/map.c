@@ -43,8 +43,7 @@ struct coll_range coll_range_of(const struct coll_class *class, uint32_t tree,
     return (struct coll_range){begin, end - begin};
 }
 
-/* Return a tree's share, as a numerator over 2^32. */
-static uint64_t share_of(const struct coll_class *class, uint32_t tree)
+uint64_t coll_share_of(const struct coll_class *class, uint32_t tree)
 {
     bool last = tree + 1 == class->trees_count;
     uint64_t end = last ? UINT64_C(1) << 32 : class->trees[tree].cum_share;
@@ -53,9 +52,9 @@ static uint64_t share_of(const struct coll_class *class, uint32_t tree)
 
 uint32_t coll_slice_bytes(const struct coll_class *class, uint32_t tree)
 {
-    uint64_t most = 1, share = share_of(class, tree);
+    uint64_t most = 1, share = coll_share_of(class, tree);
     for (uint32_t t = 0; t < class->trees_count; t++)
-        most = share_of(class, t) > most ? share_of(class, t) : most;
+        most = coll_share_of(class, t) > most ? coll_share_of(class, t) : most;
     uint64_t bytes = (uint64_t)((u128) class->slice_bytes * share / most);
     bytes = (bytes + COLL_LINE_BYTES - 1) / COLL_LINE_BYTES * COLL_LINE_BYTES;
     return bytes > COLL_SLICE_BYTES_MIN ? (uint32_t)bytes : COLL_SLICE_BYTES_MIN;
@@ -65,7 +64,7 @@ uint32_t coll_tree_of_root(const struct coll_class *class, int32_t root)
 {
     uint32_t tree = 0;
     while (tree < class->trees_count &&
-           (class->trees[tree].root != root || !share_of(class, tree)))
+           (class->trees[tree].root != root || !coll_share_of(class, tree)))
         tree++;
     return tree;
 }
@@ -77,8 +76,8 @@ bool coll_has_tree_for_each_root(const struct coll_class *class, uint32_t size)
     uint64_t equal = (UINT64_C(1) << 32) / size;
     for (uint32_t root = 0; root < size; root++) {
         uint32_t tree = coll_tree_of_root(class, (int32_t)root);
-        if (tree == class->trees_count || share_of(class, tree) + 1 < equal ||
-            share_of(class, tree) > equal + size)
+        if (tree == class->trees_count || coll_share_of(class, tree) + 1 < equal ||
+            coll_share_of(class, tree) > equal + size)
             return false;
     }
     return true;

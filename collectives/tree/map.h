@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "plan.h"
+#include "coll_plan.h"
 
 /** Ranges begin at whole cache lines of the tensor. */
 enum { COLL_LINE_BYTES = 64 };
@@ -28,6 +28,8 @@ struct coll_range {
 uint64_t coll_bytes(uint64_t count, size_t element_bytes);
 /** Return the class of collectives of `bytes`. */
 const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t bytes);
+/** Return the share of tree `tree`, as a numerator over 2^32. */
+uint64_t coll_share_of(const struct coll_class *class, uint32_t tree);
 /** Return the range of tree `tree` in a tensor of `count` elements. All ranges
  *  together are the tensor. */
 struct coll_range coll_range_of(const struct coll_class *class, uint32_t tree,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots of scratch (scratch.h).
+ * Buffers of scratch (scratch.h).
  *
- * Idea: the bytes of a slot are a power of two. The free slots of a size are a list
- * inside their own memory, so a warm engine allocates nothing. Free slots are freed only
- * when the bound leaves no room for a new one.
+ * Idea: the bytes of a buffer are a power of two. The unused buffers of a size are a list
+ * inside their own memory, so a warm engine allocates nothing. They are freed only when
+ * the bound leaves no room for a new buffer.
  *
- * Invariant: `bytes` is the sum of all slots, lent and free. The sum exceeds the limit
- * only by a single slot that is larger than the limit, and after the return of this slot
- * until the next slot of another size is allocated.
+ * Invariant: `bytes` is the sum of all buffers, lent and unused. The sum exceeds the
+ * limit only by a single buffer that is larger than the limit, and after the return of
+ * this buffer until the next one of another size is allocated.
  */
 #include "scratch.h"
 
@@ -34,7 +34,7 @@ void scratch_init(struct scratch *scratch, uint64_t limit_bytes)
     urgent_init(&scratch->waiters);
 }
 
-/* Free unused slots of all sizes until at most `bytes` are allocated. */
+/* Free unused buffers of all sizes until at most `bytes` are allocated. */
 static void scratch_trim(struct scratch *scratch, uint64_t bytes)
 {
     for (unsigned i = 0; i < SCRATCH_SIZES; i++) {
@@ -62,29 +62,29 @@ bool scratch_has(const struct scratch *scratch, size_t bytes)
     return scratch->lent_bytes + (UINT64_C(1) << size) <= scratch->limit_bytes;
 }
 
-tryst_status scratch_get(struct scratch *scratch, size_t bytes, void **slot_p)
+tryst_status scratch_get(struct scratch *scratch, size_t bytes, void **buffer_p)
 {
     unsigned size = size_of(bytes);
-    struct list_node *slot = list_pop_front(&scratch->free[size]);
-    if (!slot) {
+    struct list_node *buffer = list_pop_front(&scratch->free[size]);
+    if (!buffer) {
         if (!scratch_has(scratch, bytes))
             return TRYST_AGAIN;
         uint64_t more = UINT64_C(1) << size, limit = scratch->limit_bytes;
         scratch_trim(scratch, limit > more ? limit - more : 0);
-        slot = mem_alloc_aligned(LINE_BYTES, (size_t)1 << size);
-        if (!slot)
+        buffer = mem_alloc_aligned(LINE_BYTES, (size_t)1 << size);
+        if (!buffer)
             return scratch->lent ? TRYST_AGAIN : TRYST_E_NOMEM;
         scratch->bytes += UINT64_C(1) << size;
     }
     scratch->lent++;
     scratch->lent_bytes += UINT64_C(1) << size;
-    *slot_p = slot;
+    *buffer_p = buffer;
     return TRYST_OK;
 }
 
-void scratch_put(struct scratch *scratch, size_t bytes, void *slot)
+void scratch_put(struct scratch *scratch, size_t bytes, void *buffer)
 {
-    struct list_node *node = slot;
+    struct list_node *node = buffer;
     list_node_init(node);
     list_push_front(&scratch->free[size_of(bytes)], node);
     scratch->lent--;

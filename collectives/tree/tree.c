@@ -71,11 +71,11 @@ bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child)
            from->granted - from->added < COLL_GRANTS_MAX;
 }
 
-void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *slot)
+void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *buffer)
 {
     struct coll_child *from = &tree->children[child];
     assert(coll_tree_may_grant(tree, child));
-    from->slots[from->granted % COLL_GRANTS_MAX] = slot;
+    from->buffers[from->granted % COLL_GRANTS_MAX] = buffer;
     from->granted++;
 }
 
@@ -92,7 +92,7 @@ void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload)
     assert(tree->slices == 1 && from->granted == 0);
     from->slices_announced = from->granted = 1;
     from->landed = 1;
-    from->slots[0] = payload;
+    from->buffers[0] = payload;
 }
 
 /* True if the next slice of `child` has landed and is next in the order of addition. */
@@ -114,7 +114,7 @@ bool coll_tree_next(const struct coll_tree *tree, struct coll_unit *unit_p)
         if (!child_is_due(tree, c))
             continue;
         *unit_p = (struct coll_unit){COLL_ADD, c, from->added,
-                                     from->slots[from->added % COLL_GRANTS_MAX]};
+                                     from->buffers[from->added % COLL_GRANTS_MAX]};
         return true;
     }
     if (tree->own == tree->slices)

@@ -13,8 +13,8 @@
  *  Rules:
  *   - Slice i of child c is granted when the child has announced slice i and slice i of
  *     child c-1 has been granted. So a granted slice waits only for granted slices; these
- *     land without further grants and return their slots. No order of grants over all
- *     trees and collectives can deadlock, even with a single slot of scratch.
+ *     land without further grants and return their buffers. No order of grants over all
+ *     trees and collectives can deadlock, even with a single buffer of scratch.
  *   - The slices of child c are added in order, each behind the same slice of child c-1:
  *     a left fold, each addition rounded, whatever lands first.
  *   - Sums are in memory that the operation owns. If this memory is also the result,
@@ -32,7 +32,7 @@ enum { COLL_GRANTS_MAX = 8 };
 struct coll_child {
     uint32_t slices_announced, granted, added; /**< announced, granted and added slices */
     uint64_t landed; /**< landed slices of [added, granted): bit i % COLL_GRANTS_MAX */
-    void *slots[COLL_GRANTS_MAX]; /**< scratch of slice i, at i % COLL_GRANTS_MAX */
+    void *buffers[COLL_GRANTS_MAX]; /**< scratch of slice i, at i % COLL_GRANTS_MAX */
 };
 
 struct coll_tree {
@@ -58,7 +58,7 @@ struct coll_unit {
     enum coll_work work;
     uint32_t child; /**< COLL_ADD: index of the child */
     uint32_t index; /**< index of the slice */
-    void *slot;     /**< COLL_ADD: the child's slice */
+    void *buffer;   /**< COLL_ADD: the child's slice */
 };
 
 /** Reset all counters. The other fields are set before, and stay. */
@@ -76,9 +76,9 @@ bool coll_tree_is_done(const struct coll_tree *tree);
 
 /** True if the next slice of `child` may have scratch now. */
 bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child);
-/** Grant `slot` to the next slice of `child`. */
-void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *slot);
-/** Note that slice `index` of `child` is in its slot; in any order. */
+/** Grant `buffer` to the next slice of `child`. */
+void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *buffer);
+/** Note that slice `index` of `child` is in its buffer; in any order. */
 void coll_tree_landed(struct coll_tree *tree, uint32_t child, uint32_t index);
 /** Note that the only slice of `child` came as DATA, without a grant, and is at
  *  `payload`. */
@@ -86,7 +86,7 @@ void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload);
 /** Find the unit to compute next: the one nearest to the end, since this frees scratch
  *  soonest. False: no unit is due. */
 bool coll_tree_next(const struct coll_tree *tree, struct coll_unit *unit_p);
-/** Note that `unit` was computed; its slot is free. */
+/** Note that `unit` was computed; its buffer is free. */
 void coll_tree_advance(struct coll_tree *tree, const struct coll_unit *unit);
 
 /** Note that the transport has read sum `index`; in order. */

@@ -16,7 +16,7 @@
  *  The vector has the place of the rank's period too, so all ranks know from the maximum
  *  in which period the table comes into force: the one after the newest draft.
  *
- *  Invariant: the table in force has equal numbers on all ranks on which it is.
+ *  Invariant: the table in force is equal on all ranks where it is in force.
  */
 #ifndef TRYST_COMMSCHED_PROFILE_PRIORITIES_H
 #define TRYST_COMMSCHED_PROFILE_PRIORITIES_H

@@ -270,12 +270,12 @@ void sched_posted(struct sched *sched, struct transfer *transfer)
     transfer_queue(sched, transfer);
 }
 
-void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t rank)
+void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t sort_key)
 {
-    if (rank >= transfer->urgency.rank)
+    if (sort_key >= transfer->urgency.sort_key)
         return;
     transfer_unqueue(sched, transfer);
-    transfer->urgency.rank = rank;
+    transfer->urgency.sort_key = sort_key;
     transfer_queue(sched, transfer);
 }
 

@@ -26,7 +26,7 @@
  *  slice is in flight. A rail's bytes are the sum of its lanes' counted_bytes; the sum
  *  exceeds the rail's window by the bytes of lanes that were stalled, and by one slice.
  *
- *  With rank and step of every urgency zero (TRYST_SCHED=fifo) transfers start in the
+ *  With sort key and step of every urgency zero (TRYST_SCHED=fifo) transfers start in the
  *  order of submission.
  */
 #ifndef TRYST_COMMSCHED_SCHED_SCHED_H
@@ -79,9 +79,9 @@ void sched_add(struct sched *sched, struct transfer *transfer);
  *  to transfer->next. In the second case nothing further starts, and sched_remove
  *  follows. */
 void sched_posted(struct sched *sched, struct transfer *transfer);
-/** Raise the transfer to `rank` of core/memory/urgency.h, for either end; a less urgent
- *  rank changes nothing. */
-void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t rank);
+/** Raise the transfer to `sort_key` (core/memory/urgency.h), for either end; a less
+ *  urgent one changes nothing. */
+void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t sort_key);
 /** Release the window of `bytes` of the transfer, which have arrived. */
 void sched_credit(struct sched *sched, struct transfer *transfer, uint64_t bytes);
 /** Remove the transfer: nothing further starts. The window of its bytes in flight is

@@ -131,8 +131,8 @@ static void nearest_text(const char *name, char *text, size_t capacity)
                  from_environment ? rows[id].environment : rows[id].name);
 }
 
-static tryst_status value_refused(enum config_id id, const char *value,
-                                  enum config_source source, struct err *err)
+static tryst_status value_refuse(enum config_id id, const char *value,
+                                 enum config_source source, struct err *err)
 {
     char allowed[256];
     value_describe(&rows[id], allowed, sizeof allowed);
@@ -148,7 +148,7 @@ static tryst_status entry_set(struct config *config, enum config_id id, const ch
 {
     uint64_t value;
     if (!value_parse(&rows[id], text, &value))
-        return value_refused(id, text, source, err);
+        return value_refuse(id, text, source, err);
     char *copy = mem_strdup(text);
     if (!copy)
         return err_set(err, TRYST_E_NOMEM, "cannot set %s: out of memory", rows[id].name);

@@ -70,6 +70,18 @@ tryst_status source_load_or_words(const char *path, struct err *err, const char 
 
 /* ---- refusing ---------------------------------------------------------------------- */
 
+struct text_place text_place_at(const char *text, size_t bytes, size_t offset)
+{
+    struct text_place place = {1, 1};
+    for (size_t i = 0; i < bytes && i < offset; i++) {
+        if (text[i] == '\n')
+            place = (struct text_place){place.line + 1, 1};
+        else
+            place.column += ((unsigned char)text[i] & 0xc0) != 0x80;
+    }
+    return place;
+}
+
 tryst_status source_refuse(const struct source *source, struct text_place place,
                            const char *fmt, ...)
 {
@@ -79,10 +91,10 @@ tryst_status source_refuse(const struct source *source, struct text_place place,
     vsnprintf(reason, sizeof reason, fmt, args);
     va_end(args);
     if (!place.column)
-        return err_set(source->err, TRYST_E_INVALID, "%s:%u: %s", source->name,
+        return err_set(source->err, TRYST_E_INVALID, "%.200s:%u: %s", source->name,
                        place.line, reason);
-    return err_set(source->err, TRYST_E_INVALID, "%s:%u:%u: %s", source->name, place.line,
-                   place.column, reason);
+    return err_set(source->err, TRYST_E_INVALID, "%.200s:%u:%u: %s", source->name,
+                   place.line, place.column, reason);
 }
 
 tryst_status source_no_memory(const struct source *source)

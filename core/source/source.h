@@ -8,8 +8,9 @@
 #ifndef TRYST_CORE_SOURCE_SOURCE_H
 #define TRYST_CORE_SOURCE_SOURCE_H
 
+#include <stddef.h>
+
 #include "core/text/err.h"
-#include "json_place.h"
 
 struct source {
     const char *text;
@@ -17,6 +18,13 @@ struct source {
     const char *name;
     struct err *err; /**< where errors are written; may be NULL */
 };
+
+struct text_place {
+    unsigned line, column; /**< from 1; columns are characters */
+};
+
+/** Return the place of the byte at `offset` in `text`. */
+struct text_place text_place_at(const char *text, size_t bytes, size_t offset);
 
 /** Read the file at `path` ("-": standard input) of at most 1 GiB. The caller frees
  *  *text_p by mem_free, *bytes_p bytes, not terminated; *name_p, for errors, is `path` or

@@ -89,32 +89,6 @@ void text_add_json(struct text *text, const char *string)
     text_add(text, "\"");
 }
 
-static const char *xml_escape(char c)
-{
-    return c == '<'   ? "&lt;"
-           : c == '>' ? "&gt;"
-           : c == '&' ? "&amp;"
-           : c == '"' ? "&quot;"
-                      : NULL;
-}
-
-void text_add_xml(struct text *text, const char *string)
-{
-    const char *end = string + strlen(string);
-    for (const char *s = string; s < end;) {
-        size_t length = text_utf8_bytes(s, (size_t)(end - s));
-        const char *escape = xml_escape(*s);
-        bool control = (unsigned char)*s < 0x20 || *s == 0x7f;
-        if (!length || control)
-            text_add(text, "\xef\xbf\xbd"); /* XML 1.0 has no control characters */
-        else if (escape)
-            text_add(text, escape);
-        else
-            text_add_bytes(text, s, length);
-        s += length ? length : 1;
-    }
-}
-
 void text_join(struct text *text, struct text *piece)
 {
     if (piece->data)

@@ -30,9 +30,6 @@ void text_addf(struct text *text, const char *fmt, ...)
 void text_add_number(struct text *text, double value);
 /** Append a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, const char *string);
-/** Append `string` as the content of an XML element or of an attribute in double quotes;
- *  control characters and bytes that are not UTF-8 become U+FFFD. */
-void text_add_xml(struct text *text, const char *string);
 /** Append the content and the failure of `piece`; `piece` is empty afterwards. */
 void text_join(struct text *text, struct text *piece);
 /** Append blanks up to `column` characters (not bytes) from the last line break. */

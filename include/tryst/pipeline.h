@@ -224,19 +224,9 @@ typedef struct tryst_schedule {
                              int rank);
 } tryst_schedule;
 
-/** Add a schedule of the caller's to those of tryst_program_generate. The struct is
- *  copied; what it points to must stay for the rest of the process. Any thread may call
- *  it.
- *  Returns: TRYST_OK, TRYST_E_INVALID (no name or function, or a known name),
- *           TRYST_E_NOMEM (more than 64) */
-TRYST_API tryst_status tryst_program_schedule_register(const tryst_schedule *schedule);
-
-/** Return a schedule of tryst_program_generate, by index from 0; NULL if there is
- *  none. */
+/** Return a schedule of tryst_program_generate, by index from 0; NULL if there is none.
+ *  Static. */
 TRYST_API const tryst_schedule *tryst_program_schedule(int index);
-/** Return the name of a schedule of tryst_program_generate, by index from 0; NULL if
- *  there is none. Static. */
-TRYST_API const char *tryst_program_schedule_name(int index);
 
 /** Parts of a rank's list in a program that is a loop. */
 typedef enum tryst_program_part {
@@ -547,20 +537,6 @@ typedef struct tryst_engine tryst_engine;
 typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
                                       void *input, uint8_t *target);
 
-/** Faults that tests inject, to prove that a check finds them. */
-typedef enum tryst_engine_fault {
-    TRYST_ENGINE_FAULT_NONE = 0,
-    /** the activations of two micro-batches are swapped when they are sent */
-    TRYST_ENGINE_FAULT_SWAP = 1,
-    /** A forward reads the weights from before the last update (stages must hold two
-     *  versions). */
-    TRYST_ENGINE_FAULT_STALE = 2,
-    TRYST_ENGINE_FAULT_DROP = 3, /**< one micro-batch's gradient is not added */
-    /** the gradient of one replica of stage 0 is left out of the sum */
-    TRYST_ENGINE_FAULT_LOSE = 4,
-    TRYST_ENGINE_FAULT_TWICE = 5 /**< that gradient is added twice */
-} tryst_engine_fault;
-
 typedef struct tryst_engine_params {
     size_t struct_size;
     tryst_ctx *ctx;
@@ -577,10 +553,6 @@ typedef struct tryst_engine_params {
     void *feed_arg;
     /** Receives posted ahead of the action that needs them. 0: the default, 4. */
     int32_t receives_ahead_max;
-    /** For tests: a tryst_engine_fault, and the step in which it happens (0: the engine's
-     *  first). */
-    int32_t fault;
-    uint64_t fault_step;
     /** Time after which a step without any progress fails, so that every wait ends. 0:
      *  the default, 10 minutes. */
     uint64_t timeout_ns;

@@ -84,8 +84,8 @@ TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const ch
 TRYST_API void tryst_topo_close(tryst_topo *topo);
 
 /** Write the topology as text in `format`: "json" (loads back to an equal topology),
- *  "text", "dot", "svg". With a `plan` of this topology (NULL: none), "svg" and "dot"
- *  draw the plan over it, and "text" describes it.
+ *  "text", "dot". With a `plan` of this topology (NULL: none), "dot" draws the plan over
+ *  it, and "text" describes it. tryst-topo also draws SVG.
  *
  *  Owns:    `*text_p`, terminated, is the caller's, for tryst_text_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
@@ -106,6 +106,45 @@ TRYST_API const char *tryst_topo_rank_name(const tryst_topo *topo, int rank);
 
 /** Return the number of the rank of that name; -1 if there is none. */
 TRYST_API int tryst_topo_rank_find(const tryst_topo *topo, const char *name);
+
+/** Return the number of nodes or of links; both are numbered from 0. */
+TRYST_API int tryst_topo_nodes(const tryst_topo *topo);
+TRYST_API int tryst_topo_links(const tryst_topo *topo);
+
+/** A node of a topology. Texts are valid until the topology is closed. */
+typedef struct tryst_topo_node {
+    size_t struct_size;
+    const char *name;
+    const char *kind; /**< as in the dump: "machine", "gpu", "switch", "rank", … */
+    const char *short_name;         /**< without its machine's: "gpu0" of "node3/gpu0" */
+    const char *label, *pci, *cpus; /**< NULL: none */
+    int32_t parent;                 /**< the enclosing node; -1: none */
+    int32_t machine;                /**< that contains the node or is it; -1: none */
+} tryst_topo_node;
+
+/** Read a node; nodes of the kind "rank" are in the order of their ranks. Returns
+ *  TRYST_OK, TRYST_E_INVALID */
+TRYST_API tryst_status tryst_topo_node_get(const tryst_topo *topo, int number,
+                                           tryst_topo_node *node_p);
+
+enum { TRYST_LINK_TEXT_BYTES = 128 };
+
+/** A link from one node to another. A wire with two directions is two links, the second
+ *  next to the first. */
+typedef struct tryst_topo_link {
+    size_t struct_size;
+    const char *kind; /**< as in the dump: "pci", "ethernet", …; static */
+    int32_t from, to;
+    double bytes_per_s; /**< below 0: unknown; INFINITY: no limit */
+    bool down;          /**< the link counts as absent */
+    bool two_way;       /**< the next link is the other direction */
+    /** for people: "PCIe Gen5 x16 63.0 GB/s (table), 500 ns (table)" */
+    char text[TRYST_LINK_TEXT_BYTES];
+} tryst_topo_link;
+
+/** Read a link. Returns TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM */
+TRYST_API tryst_status tryst_topo_link_get(const tryst_topo *topo, int number,
+                                           tryst_topo_link *link_p);
 
 /* ----------------------------------------------------------------------------------- *
  *  Plans
@@ -149,14 +188,9 @@ typedef struct tryst_plan_params {
     /** Stop when tryst_plan_info's gap is at most this (0.01: 1 %). 0: search for the
      *  optimum, as far as that is feasible. */
     double gap_max;
-    /** Size of an operation to predict the time of, with the plan and with its rivals:
-     *  flat, chain, binomial, k-ary and two-level trees, the ring, recursive halving with
-     *  doubling, all in slices. Text and JSON of the plan have the times. 0: no
-     *  prediction. */
-    uint64_t size_bytes;
-    /** For size_bytes: the rate at which a rank sums, in bytes of the tensor a second. 0:
-     *  for a GPU a third of its memory rate (NVIDIA's data sheets), else 7e9, the rate of
-     *  one core. */
+    /** The rate at which a rank sums, in bytes of the tensor a second, for the trees by
+     *  size. 0: for a GPU a third of its memory rate (NVIDIA's data sheets), else 7e9,
+     *  the rate of one core. */
     double sum_bytes_per_s;
 } tryst_plan_params;
 
@@ -188,9 +222,6 @@ typedef struct tryst_plan_info {
     /** lower bound that the prices prove: no plan of trees is faster */
     double bound_s_per_byte;
     double gap; /**< excess of s_per_byte over the bound, divided by the bound */
-    /** time of the best ring over all rank orders (up to 8 ranks), or of a good ring
-     *  (more ranks); INFINITY if there is none */
-    double ring_s_per_byte;
     /** digest of operation, trees and shares, including the trees chosen for each size:
      *  equal plans have equal digests */
     uint64_t digest;
@@ -199,6 +230,21 @@ typedef struct tryst_plan_info {
 /** Read a plan's figures. Returns TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
                                            tryst_plan_info *info_p);
+
+/** One tree of a plan. Arrays are by index in the group, and valid until the plan is
+ *  closed. */
+typedef struct tryst_plan_tree {
+    size_t struct_size;
+    double share;           /**< part of the data that the tree carries */
+    int32_t root;           /**< index in the group */
+    const int32_t *parents; /**< -1: the root. An all-reduce's tree: the broadcast half */
+    const int32_t *ranks;   /**< rank numbers; NULL: all ranks */
+} tryst_plan_tree;
+
+/** Read the tree `number` (from 0, below trees_count). Returns TRYST_OK,
+ *  TRYST_E_INVALID */
+TRYST_API tryst_status tryst_plan_tree_get(const tryst_plan *plan, int number,
+                                           tryst_plan_tree *tree_p);
 
 /** Write the plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows
  *  one). The text is the caller's, for tryst_text_free. Returns TRYST_OK,
@@ -210,9 +256,8 @@ TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p);
 TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p);
 
 /** Check a plan's JSON against a topology: each tree spans all ranks, shares sum to 1,
- *  and loads, times, ring, gap and the bound that the prices prove are as written. So are
- *  the predicted times and the last step of "simplified", if the JSON has them. Uses no
- *  solver.
+ *  and loads, times, gap and the bound that the prices prove are as written. So are the
+ *  trees by size and the last step of "simplified", if the JSON has them. Uses no solver.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_INVALID  a value is not as written, or the JSON is not a plan:

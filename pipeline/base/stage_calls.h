@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and checks the structs of update and predict, and a work's slot, for the stages
- * of this library. So all of them refuse in the same words. If a call is refused,
- * tryst_last_error has the reason. */
+/* Reads and checks the structs of update and predict, and the weights and parts that
+ * calls name, for the stages of this library. So all of them refuse in the same words. If
+ * a call is refused, tryst_last_error has the reason. */
 #ifndef TRYST_PIPELINE_BASE_STAGE_CALLS_H
 #define TRYST_PIPELINE_BASE_STAGE_CALLS_H
 
@@ -91,6 +91,54 @@ static inline tryst_status stage_slot_check(const tryst_stage_info *info,
                         "cannot compute with weight slot %d: no prediction has filled it",
                         (int)slot);
 }
+
+/** Check that a stage with `info` and the newest weight version `newest` holds the
+ *  weights that `work` reads: a slot, or a version. Returns TRYST_OK or
+ *  TRYST_E_INVALID. */
+static inline tryst_status stage_weights_check(const tryst_stage_info *info,
+                                               const bool *filled, uint64_t newest,
+                                               const tryst_stage_work *work)
+{
+    uint64_t held = (uint64_t)info->versions_count;
+    if (work->slot != 0) {
+        return stage_slot_check(info, filled, work->slot);
+    }
+    return work->version <= newest && work->version + held > newest
+               ? TRYST_OK
+               : refuse(TRYST_E_INVALID,
+                        "cannot compute with weight version %llu: the stage holds %d, "
+                        "the newest is %llu",
+                        (unsigned long long)work->version, (int)info->versions_count,
+                        (unsigned long long)newest);
+}
+
+/** Write the oldest version that a stage with `info` holds, and `newest`. */
+static inline void stage_versions_set(const tryst_stage_info *info, uint64_t newest,
+                                      uint64_t *oldest_p, uint64_t *newest_p)
+{
+    uint64_t held = (uint64_t)info->versions_count;
+    *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
+    *newest_p = newest;
+}
+
+/** Check that `part` is one of `count`. Returns TRYST_OK or TRYST_E_INVALID. */
+static inline tryst_status stage_part_check(int32_t part, int32_t count)
+{
+    return part >= 0 && part < count
+               ? TRYST_OK
+               : refuse(TRYST_E_INVALID,
+                        "cannot use part %d of the stage: it has %d parts, from 0",
+                        (int)part, (int)count);
+}
+
+/** Refuse a work with an invalid struct_size. */
+#define refuse_work(given) \
+    refuse(TRYST_E_INVALID, "cannot read tryst_stage_work: %s", tryst_sized_reason(given))
+
+/** Refuse to update `part` a second time. */
+#define refuse_part_newest(part)                                                        \
+    refuse(TRYST_E_INVALID, "cannot update part %d: it has the newest version already", \
+           (int)(part))
 
 /** Refuse to `what` ("update the weights") because `part` lacks the previous update. */
 #define refuse_part_behind(what, part)                                       \

@@ -49,10 +49,8 @@ struct layer_array {
     uint64_t count;
 };
 
-/** Cuts one buffer into aligned runs. If base is NULL, only counts their bytes, and every
- *  run is NULL. */
+/** Lays out aligned runs in one buffer, which need not exist yet. */
 struct device_carver {
-    char *base;
     uint64_t used;
     uint64_t t_bytes, wide_bytes; /**< bytes of an element of T and of wide */
 };
@@ -62,27 +60,27 @@ static inline uint64_t device_aligned(uint64_t bytes)
     return (bytes + DEVICE_ALIGN_BYTES - 1) / DEVICE_ALIGN_BYTES * DEVICE_ALIGN_BYTES;
 }
 
-static inline struct device_carver device_carver_at(void *base, tryst_precision precision)
+static inline struct device_carver device_carver_of(tryst_precision precision)
 {
     return (struct device_carver){
-        .base = base,
         .t_bytes = device_dtype_bytes(device_precision_dtype(precision)),
         .wide_bytes = device_dtype_bytes(device_precision_wide(precision))};
 }
 
-static inline void *device_carve(struct device_carver *carver, uint64_t bytes)
+/** Reserve a run and return its offset. */
+static inline uint64_t device_carve(struct device_carver *carver, uint64_t bytes)
 {
-    void *run = carver->base ? carver->base + carver->used : NULL;
+    uint64_t offset = carver->used;
     carver->used += device_aligned(bytes);
-    return run;
+    return offset;
 }
 
-static inline void *device_carve_t(struct device_carver *carver, uint64_t count)
+static inline uint64_t device_carve_t(struct device_carver *carver, uint64_t count)
 {
     return device_carve(carver, count * carver->t_bytes);
 }
 
-static inline void *device_carve_wide(struct device_carver *carver, uint64_t count)
+static inline uint64_t device_carve_wide(struct device_carver *carver, uint64_t count)
 {
     return device_carve(carver, count * carver->wide_bytes);
 }

@@ -62,38 +62,16 @@ static void layout_tensors(struct device_layout *layout, struct device_layer *la
     layer->count = layout->arena_count - layer->first;
 }
 
-/* Reserve a run of `count` elements and return its offset. */
-static uint64_t place_t(struct device_carver *carver, uint64_t count)
-{
-    uint64_t offset = carver->used;
-    device_carve_t(carver, count);
-    return offset;
-}
-
-static uint64_t place_wide(struct device_carver *carver, uint64_t count)
-{
-    uint64_t offset = carver->used;
-    device_carve_wide(carver, count);
-    return offset;
-}
-
-static uint64_t place_bytes(struct device_carver *carver, uint64_t bytes)
-{
-    uint64_t offset = carver->used;
-    device_carve(carver, bytes);
-    return offset;
-}
-
 static void layout_arrays(const struct device_layout *layout, struct device_layer *layer)
 {
     layer->arrays_count =
         layer->ops->arrays(&layout->model, layout->keeps_logits, layer->arrays);
     for (int32_t i = 0; i < layer->arrays_count; i++) {
         const struct layer_array *array = &layer->arrays[i];
-        struct device_carver carver = device_carver_at(NULL, layout->precision);
+        struct device_carver carver = device_carver_of(layout->precision);
         carver.used = layer->bytes[array->part];
-        layer->places[i] = array->is_wide ? place_wide(&carver, array->count)
-                                          : place_t(&carver, array->count);
+        layer->places[i] = array->is_wide ? device_carve_wide(&carver, array->count)
+                                          : device_carve_t(&carver, array->count);
         layer->bytes[array->part] = carver.used;
     }
 }
@@ -104,7 +82,7 @@ static void layout_layer(struct device_layout *layout, int32_t i)
     const tryst_model *model = &layout->model;
     tryst_stage_info *info = &layout->info;
     struct device_layer *layer = &layout->layers[i];
-    struct device_carver output = device_carver_at(NULL, layout->precision);
+    struct device_carver output = device_carver_of(layout->precision);
     layer->index = info->layers.first + i - (info->is_first ? 1 : 0);
     layer->ops = layer_at(model, layer->index);
     layout_tensors(layout, layer);
@@ -127,14 +105,14 @@ static void layout_parameters(struct device_layout *layout, struct device_carver
     struct device_places *places = &layout->places;
     uint64_t count = layout->arena_count;
     uint64_t versions = (uint64_t)layout->info.versions_count;
-    places->masters = place_wide(carver, count * (uint64_t)layout->masters_count);
-    places->rounded = place_t(carver, layout->rounds ? count * versions : 0);
-    places->slots = place_t(carver, count * (uint64_t)layout->info.slots_count);
+    places->masters = device_carve_wide(carver, count * (uint64_t)layout->masters_count);
+    places->rounded = device_carve_t(carver, layout->rounds ? count * versions : 0);
+    places->slots = device_carve_t(carver, count * (uint64_t)layout->info.slots_count);
     layout->memory.weights_bytes = carver->used;
-    places->gradients = place_wide(carver, count);
+    places->gradients = device_carve_wide(carver, count);
     layout->memory.gradients_bytes = carver->used - places->gradients;
-    places->moments = place_wide(carver, count * (uint64_t)layout->moments_count);
-    places->delta = place_wide(carver, layout->info.keeps_delta ? count : 0);
+    places->moments = device_carve_wide(carver, count * (uint64_t)layout->moments_count);
+    places->delta = device_carve_wide(carver, layout->info.keeps_delta ? count : 0);
     layout->memory.moments_bytes = carver->used - places->moments;
 }
 
@@ -151,22 +129,22 @@ static void layout_scratch(struct device_layout *layout, struct device_carver *c
         kept = max_u64(kept, bytes[LAYER_KEPT]);
         saved = max_u64(saved, bytes[LAYER_SAVED]);
     }
-    places->kept = place_bytes(carver, kept);
+    places->kept = device_carve(carver, kept);
     for (int32_t i = 0; i < 2; i++) {
-        places->ping[i] = place_t(carver, layer_activation_count(&layout->model));
+        places->ping[i] = device_carve_t(carver, layer_activation_count(&layout->model));
     }
     for (int32_t lane = 0; lane < DEVICE_LANES; lane++) {
         bool used = lane == DEVICE_COMPUTE || layout->recompute;
-        places->scratch[lane] = place_bytes(carver, used ? scratch : 0);
-        places->recomputed[lane] = place_bytes(carver, layout->recompute ? saved : 0);
-        places->workspace[lane] = place_bytes(carver, layout->workspace_bytes);
+        places->scratch[lane] = device_carve(carver, used ? scratch : 0);
+        places->recomputed[lane] = device_carve(carver, layout->recompute ? saved : 0);
+        places->workspace[lane] = device_carve(carver, layout->workspace_bytes);
     }
     layout->memory.scratch_bytes = carver->used - start;
 }
 
 static void layout_fill(struct device_layout *layout)
 {
-    struct device_carver carver = device_carver_at(NULL, layout->precision);
+    struct device_carver carver = device_carver_of(layout->precision);
     for (int32_t i = 0; i < layout->layers_count; i++) {
         layout_layer(layout, i);
     }

@@ -31,35 +31,6 @@
 
 /* ---- passes ------------------------------------------------------------------------ */
 
-static bool stage_holds(const struct device_stage *stage, uint64_t version)
-{
-    uint64_t held = (uint64_t)stage->base.info.versions_count;
-    return version <= stage->newest && version + held > stage->newest;
-}
-
-static tryst_status refuse_work(const tryst_stage_work *given)
-{
-    return refuse(TRYST_E_INVALID, "cannot read tryst_stage_work: %s",
-                  tryst_sized_reason(given));
-}
-
-/* Check that the stage holds the weights that `work` reads: a slot or a version. */
-static tryst_status stage_weights_check(const struct device_stage *stage,
-                                        const tryst_stage_work *work)
-{
-    if (work->slot != 0) {
-        return stage_slot_check(&stage->base.info, stage->filled, work->slot);
-    }
-    return stage_holds(stage, work->version)
-               ? TRYST_OK
-               : refuse(TRYST_E_INVALID,
-                        "cannot compute with weight version %llu: the stage holds %d, "
-                        "the newest is %llu",
-                        (unsigned long long)work->version,
-                        (int)stage->base.info.versions_count,
-                        (unsigned long long)stage->newest);
-}
-
 /* Return the arena of the weights that `work` reads. */
 static const void *stage_work_weights(const struct device_stage *stage,
                                       const tryst_stage_work *work)
@@ -131,7 +102,8 @@ static tryst_status stage_begin(const struct device_stage *stage, int32_t lane,
                                 const tryst_stage_work *work)
 {
     work_check(&stage->base, work);
-    tryst_status status = stage_weights_check(stage, work);
+    tryst_status status =
+        stage_weights_check(&stage->base.info, stage->filled, stage->newest, work);
     if (status != TRYST_OK) {
         return status;
     }
@@ -478,21 +450,11 @@ static int32_t device_stage_parts_count(const tryst_stage *base)
                : 0;
 }
 
-static tryst_status stage_part_check(const tryst_stage *base, int32_t part)
-{
-    int32_t count = device_stage_parts_count(base);
-    return part >= 0 && part < count
-               ? TRYST_OK
-               : refuse(TRYST_E_INVALID,
-                        "cannot use part %d of the stage: it has %d parts, from 0",
-                        (int)part, (int)count);
-}
-
 static tryst_status device_stage_part(const tryst_stage *base, int32_t part,
                                       tryst_stage_part *part_p)
 {
     const struct device_stage *stage = (const struct device_stage *)base;
-    tryst_status status = stage_part_check(base, part);
+    tryst_status status = stage_part_check(part, device_stage_parts_count(base));
     if (status != TRYST_OK || !params_writable(part_p, "tryst_stage_part")) {
         return TRYST_E_INVALID;
     }
@@ -519,15 +481,13 @@ static tryst_status device_stage_update_begin(tryst_stage *base,
 static tryst_status device_stage_update_part(tryst_stage *base, int32_t part)
 {
     struct device_stage *stage = (struct device_stage *)base;
-    tryst_status status = stage_part_check(base, part);
+    tryst_status status = stage_part_check(part, device_stage_parts_count(base));
     if (status != TRYST_OK) {
         return status;
     }
     struct device_layer *layer = &stage->layout.layers[part];
     if (layer->version == stage->newest) {
-        return refuse(TRYST_E_INVALID,
-                      "cannot update part %d: it has the newest version already",
-                      (int)part);
+        return refuse_part_newest(part);
     }
     stage->kernels->enter(stage->session);
     stage_update_run(stage, layer->first, layer->count);
@@ -603,10 +563,8 @@ static tryst_status device_stage_predict(tryst_stage *base,
 static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
                                   uint64_t *newest_p)
 {
-    uint64_t newest = ((const struct device_stage *)base)->newest;
-    uint64_t held = (uint64_t)base->info.versions_count;
-    *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
-    *newest_p = newest;
+    stage_versions_set(&base->info, ((const struct device_stage *)base)->newest, oldest_p,
+                       newest_p);
 }
 
 /* Set the parameter's value and gradient to memory that the host can read: the stage's

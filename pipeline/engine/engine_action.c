@@ -208,8 +208,8 @@ void engine_call_end(tryst_engine *engine)
 
 const char *engine_stage_text(const tryst_stage *stage, tryst_status status)
 {
-    const char *said = stage->ops->error ? stage->ops->error(stage) : NULL;
-    return said && *said ? said : tryst_status_str(status);
+    const char *text = stage->ops->error ? stage->ops->error(stage) : NULL;
+    return text && *text ? text : tryst_status_str(status);
 }
 
 double engine_rate_of(const tryst_engine *engine, const tryst_action *action)
@@ -282,45 +282,13 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
     return TRYST_OK;
 }
 
-/* ---- faults for tests -------------------------------------------------------------- */
-
-static bool fault_is(const tryst_engine *engine, tryst_engine_fault fault,
-                     const tryst_action *action, int stage)
-{
-    return engine->params.fault == (int32_t)fault &&
-           engine->steps_done == engine->params.fault_step && action->stage == stage &&
-           action->microbatch == 0;
-}
-
 /* Return the weight version that an action reads. Versions from before the engine's first
  * step may not exist any more; the one that it found is read instead. */
 static uint64_t version_of(const tryst_engine *engine, const tryst_action *action)
 {
     int64_t least = (int64_t)engine->versions_first[action->stage];
     int64_t counted = (int64_t)engine->versions[action->stage] + action->version;
-    int64_t version = counted > least ? counted : least;
-    bool stale =
-        action->kind == TRYST_ACTION_FORWARD &&
-        fault_is(engine, TRYST_ENGINE_FAULT_STALE, action, engine->stages_count - 1);
-    return (uint64_t)(stale && version > 0 ? version - 1 : version);
-}
-
-static int clear_gradient(void *arg, const tryst_parameter *parameter)
-{
-    (void)arg;
-    memset(parameter->gradient, 0,
-           parameter->count * tryst_dtype_bytes(parameter->dtype));
-    return 0;
-}
-
-/* Under the fault "drop" of tests, drop the gradient of micro-batch 0. No other was added
- * before it, so clearing all gradients of the stage drops it. */
-static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action)
-{
-    if (fault_is(engine, TRYST_ENGINE_FAULT_DROP, action, 0)) {
-        tryst_stage *stage = engine->stages[0];
-        stage->ops->parameter_visit(stage, clear_gradient, NULL);
-    }
+    return (uint64_t)(counted > least ? counted : least);
 }
 
 /* ---- the actions ------------------------------------------------------------------- */
@@ -501,7 +469,6 @@ static void end_microbatch(tryst_engine *engine, const tryst_action *action,
     drop(&cell->saved);
     drop(&cell->kept);
     engine->pending[action->stage]++;
-    maybe_drop_gradient(engine, action);
 }
 
 /* Run B or I. After I the buffers stay for W. */

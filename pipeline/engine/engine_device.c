@@ -151,11 +151,6 @@ tryst_status engine_device_open(tryst_engine *engine)
     if (status != TRYST_OK || !self->used) {
         return status;
     }
-    if (engine->params.fault == TRYST_ENGINE_FAULT_DROP) {
-        return engine_fail(engine, TRYST_E_UNSUPPORTED,
-                           "the fault \"drop\" clears gradients on the host, and these "
-                           "stages keep them on a device");
-    }
     engine->pool.memory = self->memory;
     engine->pool.device = self->ordinal;
     self->moments = calloc(engine->list->count + 1, sizeof *self->moments);

@@ -269,26 +269,6 @@ void engine_reduce_close(tryst_engine *engine)
     engine->reduction = NULL;
 }
 
-/* ---- faults for tests -------------------------------------------------------------- */
-
-/* Under the faults "lose" and "twice" of tests, change the term of the last replica of
- * stage 0 before it is summed. */
-static void fault_apply(const struct stage_sum *sum, const struct sum_part *part)
-{
-    const tryst_engine *engine = sum->engine;
-    int32_t fault = engine->params.fault;
-    bool here =
-        engine->steps_done == engine->params.fault_step && sum->stage == 0 &&
-        tryst_subgroup_rank(sum->subgroup) + 1 == tryst_subgroup_size(sum->subgroup) &&
-        part->info.dtype == TRYST_DTYPE_F32;
-    float *term = part->info.gradient;
-    for (uint64_t i = 0; here && i < part->info.count; i++) {
-        term[i] *= fault == TRYST_ENGINE_FAULT_LOSE    ? 0
-                   : fault == TRYST_ENGINE_FAULT_TWICE ? 2
-                                                       : 1;
-    }
-}
-
 /* ---- one part ---------------------------------------------------------------------- */
 
 static const char *part_text(const struct stage_sum *sum, const struct sum_part *part,
@@ -312,7 +292,6 @@ static tryst_status part_start(struct stage_sum *sum, struct sum_part *part)
     if (part->state != PART_IDLE) {
         return TRYST_OK;
     }
-    fault_apply(sum, part);
     part->begin_ns = tryst_now_ns(engine->params.ctx);
     tryst_status status = tryst_coll_start(engine_scope_of(engine, 0)->step, part->coll,
                                            NULL, &tensor, &params, &part->op);

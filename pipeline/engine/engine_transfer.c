@@ -422,37 +422,6 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
 
 /* ---- sends ------------------------------------------------------------------------- */
 
-/* True if the fault "swap" of tests exchanges the keys of this item: micro-batches 0 and
- * 1 of a step, where they leave stage 0. */
-static bool fault_swaps(const tryst_engine *engine, struct program_item item)
-{
-    int count = engine->microbatches_count;
-    uint64_t step = engine->steps_done + (uint64_t)(item.microbatch / count);
-    return engine->params.fault == TRYST_ENGINE_FAULT_SWAP &&
-           step == engine->params.fault_step && item.kind == PROGRAM_OUTPUT &&
-           item.stage == 0 && item.microbatch % count <= 1;
-}
-
-/* Return the key of a send. Two keys can be exchanged only if both are sent by this
- * step. */
-static const tryst_key *key_of(const tryst_engine *engine,
-                               const struct engine_transfer *self)
-{
-    const struct program_item item = self->item;
-    if (!fault_swaps(engine, item)) {
-        return self->key;
-    }
-    int pair = item.microbatch % engine->microbatches_count == 0 ? 1 : -1;
-    for (size_t i = engine->range->send; i < engine->range_end->send; i++) {
-        const struct engine_transfer *other = &engine->frame->sends[i];
-        if (fault_swaps(engine, other->item) &&
-            other->item.microbatch == item.microbatch + pair) {
-            return other->key;
-        }
-    }
-    return self->key;
-}
-
 static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self,
                               struct buffer *memory)
 {
@@ -461,8 +430,8 @@ static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self
     self->begin_ns = tryst_now_ns(engine->params.ctx);
     const tryst_tensor tensor = tensor_of(engine, self, self->event);
     tryst_status status =
-        tryst_send_key(engine_scope_of(engine, self->item.microbatch)->step,
-                       key_of(engine, self), &tensor, NULL, &self->op);
+        tryst_send_key(engine_scope_of(engine, self->item.microbatch)->step, self->key,
+                       &tensor, NULL, &self->op);
     if (status != TRYST_OK) {
         self->memory = NULL;
         buffer_drop(memory);

@@ -82,29 +82,10 @@ static tryst_status sleep_parts_back(const struct sleep_stage *stage,
     return status;
 }
 
-/* Check that the stage holds the weights that `work` reads: a slot or a version. */
-static tryst_status sleep_stage_check(const struct sleep_stage *stage,
-                                      const tryst_stage_work *work)
+static tryst_status weights_check(const struct sleep_stage *stage,
+                                  const tryst_stage_work *work)
 {
-    uint64_t held = (uint64_t)stage->base.info.versions_count;
-    uint64_t version = work->version;
-    if (work->slot != 0) {
-        return stage_slot_check(&stage->base.info, stage->filled, work->slot);
-    }
-    if (version <= stage->newest && version + held > stage->newest) {
-        return TRYST_OK;
-    }
-    return refuse(TRYST_E_INVALID,
-                  "cannot compute with weight version %llu: the stage "
-                  "holds %llu, the newest is %llu",
-                  (unsigned long long)version, (unsigned long long)held,
-                  (unsigned long long)stage->newest);
-}
-
-static tryst_status refuse_work(const tryst_stage_work *given)
-{
-    return refuse(TRYST_E_INVALID, "cannot read tryst_stage_work: %s",
-                  tryst_sized_reason(given));
+    return stage_weights_check(&stage->base.info, stage->filled, stage->newest, work);
 }
 
 static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_work *given)
@@ -112,7 +93,7 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
     struct sleep_stage *stage = (struct sleep_stage *)base;
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
-    tryst_status status = work ? sleep_stage_check(stage, work) : refuse_work(given);
+    tryst_status status = work ? weights_check(stage, work) : refuse_work(given);
     if (status != TRYST_OK) {
         return status;
     }
@@ -130,7 +111,7 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     tryst_status status =
-        work ? sleep_stage_check((struct sleep_stage *)base, work) : refuse_work(given);
+        work ? weights_check((struct sleep_stage *)base, work) : refuse_work(given);
     if (status != TRYST_OK) {
         return status;
     }
@@ -200,20 +181,11 @@ static int32_t sleep_stage_parts_count(const tryst_stage *base)
     return ((const struct sleep_stage *)base)->parts_count;
 }
 
-static tryst_status part_check(const struct sleep_stage *stage, int32_t part)
-{
-    return part >= 0 && part < stage->parts_count
-               ? TRYST_OK
-               : refuse(TRYST_E_INVALID,
-                        "cannot use part %d of the stage: it has %d parts, from 0",
-                        (int)part, (int)stage->parts_count);
-}
-
 static tryst_status sleep_stage_part(const tryst_stage *base, int32_t part,
                                      tryst_stage_part *part_p)
 {
     const struct sleep_stage *stage = (const struct sleep_stage *)base;
-    tryst_status status = part_check(stage, part);
+    tryst_status status = stage_part_check(part, stage->parts_count);
     if (status != TRYST_OK || !params_writable(part_p, "tryst_stage_part")) {
         return TRYST_E_INVALID;
     }
@@ -229,11 +201,9 @@ static tryst_status sleep_stage_part(const tryst_stage *base, int32_t part,
 static tryst_status sleep_stage_update_part(tryst_stage *base, int32_t part)
 {
     struct sleep_stage *stage = (struct sleep_stage *)base;
-    tryst_status status = part_check(stage, part);
+    tryst_status status = stage_part_check(part, stage->parts_count);
     if (status == TRYST_OK && stage->versions[part] == stage->newest) {
-        status =
-            refuse(TRYST_E_INVALID,
-                   "cannot update part %d: it has the newest version already", (int)part);
+        status = refuse_part_newest(part);
     }
     if (status == TRYST_OK) {
         stage->versions[part] = stage->newest;
@@ -259,10 +229,8 @@ static tryst_status sleep_stage_predict(tryst_stage *base,
 static void sleep_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
                                  uint64_t *newest_p)
 {
-    uint64_t newest = ((const struct sleep_stage *)base)->newest;
-    uint64_t held = (uint64_t)base->info.versions_count;
-    *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
-    *newest_p = newest;
+    stage_versions_set(&base->info, ((const struct sleep_stage *)base)->newest, oldest_p,
+                       newest_p);
 }
 
 static int sleep_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn,

@@ -56,10 +56,10 @@ tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
     if (stopped == COPY_REFUSED) {
         return TRYST_E_UNSUPPORTED;
     }
-    const char *said = stage->ops->error ? stage->ops->error(stage) : NULL;
+    const char *text = stage->ops->error ? stage->ops->error(stage) : NULL;
     tryst_status status = (tryst_status)stopped;
     return refuse(status, "cannot copy the weights: %s",
-                  said && *said ? said : tryst_status_str(status));
+                  text && *text ? text : tryst_status_str(status));
 }
 
 int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,

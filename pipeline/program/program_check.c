@@ -62,7 +62,7 @@ struct check_cell {
     struct check_weights backward; /* read by B or I */
 };
 
-struct check {
+struct check_state {
     const tryst_program *program;
     tryst_check_params params;
     char *room; /* [TRYST_PIPELINE_TEXT_MAX], memory of `out` */
@@ -76,14 +76,15 @@ struct check {
     tryst_program_peak *peaks;  /* [ranks], or NULL */
 };
 
-static struct check_cell *cell_of(const struct check *state, const tryst_action *action)
+static struct check_cell *cell_of(const struct check_state *state,
+                                  const tryst_action *action)
 {
     return &state->cells[(size_t)action->stage *
                              (size_t)state->program->microbatches_count +
                          (size_t)action->microbatch];
 }
 
-static tryst_status fail_at(struct check *state, int rank, size_t position)
+static tryst_status fail_at(struct check_state *state, int rank, size_t position)
 {
     sentence_add(&state->out, "\n");
     program_grid_add(&state->out, state->program, (struct program_place){rank, position});
@@ -91,7 +92,7 @@ static tryst_status fail_at(struct check *state, int rank, size_t position)
 }
 
 /* Begin a sentence with the rank, position and name of an action. */
-static void place_print(struct check *state, int rank, size_t position)
+static void place_print(struct check_state *state, int rank, size_t position)
 {
     char name[64];
     sentence_add(&state->out, "rank %d, position %zu: %s", rank, position,
@@ -101,7 +102,7 @@ static void place_print(struct check *state, int rank, size_t position)
 
 /* ---- placing and counting ---------------------------------------------------------- */
 
-static tryst_status place_action(struct check *state, int rank, size_t position)
+static tryst_status place_action(struct check_state *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     struct check_stage *stage = &state->stages[action->stage];
@@ -136,7 +137,7 @@ static tryst_status place_action(struct check *state, int rank, size_t position)
     return TRYST_OK;
 }
 
-static tryst_status check_placing(struct check *state)
+static tryst_status check_placing(struct check_state *state)
 {
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         for (size_t i = 0; i < state->program->lists[rank].count; i++) {
@@ -149,7 +150,8 @@ static tryst_status check_placing(struct check *state)
     return TRYST_OK;
 }
 
-static tryst_status missing_item_print(struct check *state, struct program_item item)
+static tryst_status missing_item_print(struct check_state *state,
+                                       struct program_item item)
 {
     static const char *const missing[] = {"forward (F)", "backward (B, or I and W)",
                                           "weight gradient (W)"};
@@ -164,7 +166,7 @@ static tryst_status missing_item_print(struct check *state, struct program_item 
     return fail_at(state, rank, state->program->lists[rank].count);
 }
 
-static tryst_status check_counting(struct check *state)
+static tryst_status check_counting(struct check_state *state)
 {
     const tryst_program *program = state->program;
     for (int stage = 0; stage < program->stages_count; stage++) {
@@ -185,7 +187,7 @@ static tryst_status check_counting(struct check *state)
 
 /* Find the first item that `action` needs and that is not made yet. False if all are
  * made. */
-static bool first_lacking(const struct check *state, const tryst_action *action,
+static bool first_lacking(const struct check_state *state, const tryst_action *action,
                           struct program_item *item_p)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
@@ -201,7 +203,7 @@ static bool first_lacking(const struct check *state, const tryst_action *action,
 
 /* True if `action` is an UPDATE that waits for a REDUCE_GRAD of another replica. (A wrong
  * version is found by check_update.) */
-static bool lacks_sum(const struct check *state, const tryst_action *action)
+static bool lacks_sum(const struct check_state *state, const tryst_action *action)
 {
     const struct check_stage *stage = &state->stages[action->stage];
     int64_t needed = (int64_t)action->version * state->places.replicas[action->stage];
@@ -210,7 +212,7 @@ static bool lacks_sum(const struct check *state, const tryst_action *action)
            stage->reduces_run < (needed < stage->reduces ? needed : stage->reduces);
 }
 
-static void run_action(struct check *state, const tryst_action *action)
+static void run_action(struct check_state *state, const tryst_action *action)
 {
     struct program_item items[PROGRAM_ITEMS_MAX];
     int count = program_makes(action, items);
@@ -220,13 +222,13 @@ static void run_action(struct check *state, const tryst_action *action)
     state->stages[action->stage].reduces_run += action->kind == TRYST_ACTION_REDUCE_GRAD;
 }
 
-static bool can_run(const struct check *state, const tryst_action *action)
+static bool can_run(const struct check_state *state, const tryst_action *action)
 {
     struct program_item lacking;
     return !first_lacking(state, action, &lacking) && !lacks_sum(state, action);
 }
 
-static bool advance_rank(struct check *state, int rank)
+static bool advance_rank(struct check_state *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
     size_t before = state->positions[rank];
@@ -238,7 +240,7 @@ static bool advance_rank(struct check *state, int rank)
     return state->positions[rank] != before;
 }
 
-static tryst_status deadlock_print(struct check *state)
+static tryst_status deadlock_print(struct check_state *state)
 {
     static const char *const what[] = {"the output", "the input's gradient",
                                        "the weight gradient"};
@@ -263,7 +265,7 @@ static tryst_status deadlock_print(struct check *state)
     return fail_at(state, first, state->positions[first]);
 }
 
-static tryst_status check_dry_run(struct check *state)
+static tryst_status check_dry_run(struct check_state *state)
 {
     memset(state->made, 0, program_items_count(state->program));
     bool moved = true;
@@ -282,7 +284,7 @@ static tryst_status check_dry_run(struct check *state)
 /* ---- versions and peaks ------------------------------------------------------------ */
 
 /* Fail with the action's name and `words` after it. */
-static tryst_status fail_action(struct check *state, int rank, size_t position,
+static tryst_status fail_action(struct check_state *state, int rank, size_t position,
                                 const char *words, int number)
 {
     place_print(state, rank, position);
@@ -290,7 +292,7 @@ static tryst_status fail_action(struct check *state, int rank, size_t position,
     return fail_at(state, rank, position);
 }
 
-static tryst_status check_update(struct check *state, int rank, size_t position)
+static tryst_status check_update(struct check_state *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     struct check_stage *stage = &state->stages[action->stage];
@@ -312,7 +314,7 @@ static tryst_status check_update(struct check *state, int rank, size_t position)
     return TRYST_OK;
 }
 
-static tryst_status check_reduce(struct check *state, int rank, size_t position)
+static tryst_status check_reduce(struct check_state *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     struct check_stage *stage = &state->stages[action->stage];
@@ -331,7 +333,7 @@ static tryst_status check_reduce(struct check *state, int rank, size_t position)
 }
 
 /* Count a gradient that B or W adds. */
-static tryst_status check_gradient(struct check *state, int rank, size_t position)
+static tryst_status check_gradient(struct check_state *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     struct check_stage *stage = &state->stages[action->stage];
@@ -344,7 +346,7 @@ static tryst_status check_gradient(struct check *state, int rank, size_t positio
     return TRYST_OK;
 }
 
-static tryst_status check_slot(struct check *state, int rank, size_t position)
+static tryst_status check_slot(struct check_state *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     if (action->version != 0) {
@@ -359,7 +361,7 @@ static tryst_status check_slot(struct check *state, int rank, size_t position)
                              action->slot);
 }
 
-static tryst_status check_predict(struct check *state, int rank, size_t position)
+static tryst_status check_predict(struct check_state *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     struct check_stage *stage = &state->stages[action->stage];
@@ -380,7 +382,7 @@ static tryst_status check_predict(struct check *state, int rank, size_t position
     return TRYST_OK;
 }
 
-static struct check_weights weights_of(const struct check *state, int rank,
+static struct check_weights weights_of(const struct check_state *state, int rank,
                                        size_t position)
 {
     const struct program_list *list = &state->program->lists[rank];
@@ -400,7 +402,7 @@ static bool same_weights(struct check_weights a, struct check_weights b)
 
 /* Check that R comes once, before its B or I, and that R and W read what the backward
  * reads. */
-static tryst_status check_companions(struct check *state, int rank, size_t position)
+static tryst_status check_companions(struct check_state *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     const struct check_weights weights = weights_of(state, rank, position);
@@ -436,7 +438,7 @@ static tryst_status check_companions(struct check *state, int rank, size_t posit
 }
 
 /* Check that no R of the rank is left without a backward behind it. */
-static tryst_status check_recomputes(struct check *state, int rank)
+static tryst_status check_recomputes(struct check_state *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
     for (size_t i = 0; i < list->count; i++) {
@@ -450,7 +452,7 @@ static tryst_status check_recomputes(struct check *state, int rank)
     return TRYST_OK;
 }
 
-static tryst_status check_version(struct check *state, int rank, size_t position,
+static tryst_status check_version(struct check_state *state, int rank, size_t position,
                                   int32_t *versions_p)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
@@ -474,7 +476,7 @@ static tryst_status check_version(struct check *state, int rank, size_t position
     return TRYST_OK;
 }
 
-static tryst_status check_read(struct check *state, int rank, size_t position,
+static tryst_status check_read(struct check_state *state, int rank, size_t position,
                                int32_t *versions_p)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
@@ -484,7 +486,7 @@ static tryst_status check_read(struct check *state, int rank, size_t position,
     return status == TRYST_OK ? check_companions(state, rank, position) : status;
 }
 
-static tryst_status check_held(struct check *state, int rank, size_t position,
+static tryst_status check_held(struct check_state *state, int rank, size_t position,
                                int32_t held)
 {
     if (state->params.activations_max == 0 || held <= state->params.activations_max) {
@@ -496,8 +498,8 @@ static tryst_status check_held(struct check *state, int rank, size_t position,
     return fail_at(state, rank, position);
 }
 
-static tryst_status check_versions_of(struct check *state, int rank, size_t position,
-                                      int32_t *versions_p)
+static tryst_status check_versions_of(struct check_state *state, int rank,
+                                      size_t position, int32_t *versions_p)
 {
     switch (state->program->lists[rank].actions[position].kind) {
     case TRYST_ACTION_UPDATE: return check_update(state, rank, position);
@@ -507,7 +509,7 @@ static tryst_status check_versions_of(struct check *state, int rank, size_t posi
     }
 }
 
-static tryst_status check_actions(struct check *state, int rank)
+static tryst_status check_actions(struct check_state *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
     tryst_program_peak peak = {.activations = 0, .versions = 1};
@@ -535,7 +537,7 @@ static tryst_status check_actions(struct check *state, int rank)
 }
 
 /* Check what a rank leaves of a stage: no gradient, and the first replica's versions. */
-static tryst_status check_end(struct check *state, int rank, int stage)
+static tryst_status check_end(struct check_state *state, int rank, int stage)
 {
     struct check_stage *self = &state->stages[stage];
     if (self->pending > 0) {
@@ -554,7 +556,7 @@ static tryst_status check_end(struct check *state, int rank, int stage)
     return TRYST_OK;
 }
 
-static tryst_status check_rank(struct check *state, int rank)
+static tryst_status check_rank(struct check_state *state, int rank)
 {
     const struct program_list *list = &state->program->lists[rank];
     for (size_t i = 0; i < list->count; i++) {
@@ -576,7 +578,7 @@ static tryst_status check_rank(struct check *state, int rank)
     return status;
 }
 
-static tryst_status check_versions(struct check *state)
+static tryst_status check_versions(struct check_state *state)
 {
     tryst_status status = TRYST_OK;
     for (int rank = 0; rank < state->program->ranks_count && status == TRYST_OK; rank++) {
@@ -587,7 +589,7 @@ static tryst_status check_versions(struct check *state)
 
 /* ---- the whole check --------------------------------------------------------------- */
 
-static void check_close(struct check *state)
+static void state_close(struct check_state *state)
 {
     free(state->room);
     program_places_close(&state->places);
@@ -597,7 +599,7 @@ static void check_close(struct check *state)
     free(state->cells);
 }
 
-static tryst_status check_open(struct check *state, const char *words)
+static tryst_status state_open(struct check_state *state, const char *words)
 {
     size_t stages = (size_t)state->program->stages_count;
     state->room = malloc(TRYST_PIPELINE_TEXT_MAX);
@@ -626,13 +628,13 @@ tryst_status program_check_flat(const tryst_program *program,
                                 const tryst_check_params *params,
                                 tryst_program_peak *peaks, const char *words)
 {
-    static tryst_status (*const passes[])(struct check *) = {
+    static tryst_status (*const passes[])(struct check_state *) = {
         check_placing, check_counting, check_dry_run, check_versions};
-    struct check state = {.program = program, .params = *params, .peaks = peaks};
-    tryst_status status = check_open(&state, words);
+    struct check_state state = {.program = program, .params = *params, .peaks = peaks};
+    tryst_status status = state_open(&state, words);
     for (size_t i = 0; i < sizeof passes / sizeof *passes && status == TRYST_OK; i++) {
         status = passes[i](&state);
     }
-    check_close(&state);
+    state_close(&state);
     return status;
 }

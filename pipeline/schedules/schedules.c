@@ -2,12 +2,10 @@
 /* Finds a schedule by name and lets it write a program.
  *
  * The one idea: a schedule orders a rank's compute actions and nothing else, so it is one
- * small function, and its name occurs nowhere else in the library. Callers add their own
- * with tryst_program_schedule_register. */
+ * small function, and its name occurs nowhere else in the library. */
 #include "schedules.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "options.h"
@@ -16,8 +14,6 @@
 #include "pipeline/base/sentence.h"
 
 /* ---- known schedules --------------------------------------------------------------- */
-
-#define REGISTERED_MAX 64
 
 static const tryst_schedule *const own[] = {
     &schedule_naive,         &schedule_gpipe,     &schedule_torchgpipe,
@@ -28,89 +24,27 @@ static const tryst_schedule *const own[] = {
 };
 #define OWN_COUNT ((int)(sizeof own / sizeof *own))
 
-/* Held from the search for a name until it is added; `lock` is taken inside. */
-static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* under lock; those below the count never change */
-static tryst_schedule registered[REGISTERED_MAX];
-static int registered_count;
-
 const tryst_schedule *tryst_program_schedule(int index)
 {
-    const tryst_schedule *found = NULL;
-    if (index >= 0 && index < OWN_COUNT) {
-        return own[index];
-    }
-    pthread_mutex_lock(&lock);
-    if (index >= OWN_COUNT && index - OWN_COUNT < registered_count) {
-        found = &registered[index - OWN_COUNT];
-    }
-    pthread_mutex_unlock(&lock);
-    return found;
-}
-
-const char *tryst_program_schedule_name(int index)
-{
-    const tryst_schedule *schedule = tryst_program_schedule(index);
-    return schedule ? schedule->name : NULL;
+    return index >= 0 && index < OWN_COUNT ? own[index] : NULL;
 }
 
 static const tryst_schedule *find(const char *name, size_t bytes)
 {
-    const tryst_schedule *schedule;
-    for (int i = 0; (schedule = tryst_program_schedule(i)) != NULL; i++) {
-        if (strlen(schedule->name) == bytes &&
-            strncmp(schedule->name, name, bytes) == 0) {
-            return schedule;
+    for (int i = 0; i < OWN_COUNT; i++) {
+        if (strlen(own[i]->name) == bytes && strncmp(own[i]->name, name, bytes) == 0) {
+            return own[i];
         }
     }
     return NULL;
-}
-
-/* Add a schedule with a new name. The caller holds `registering`. */
-static tryst_status add(const tryst_schedule *schedule)
-{
-    if (find(schedule->name, strlen(schedule->name))) {
-        return refuse(TRYST_E_INVALID, "cannot register the schedule %s: it is known",
-                      schedule->name);
-    }
-    pthread_mutex_lock(&lock);
-    bool fits = registered_count < REGISTERED_MAX;
-    if (fits) {
-        registered[registered_count++] = *schedule;
-    }
-    pthread_mutex_unlock(&lock);
-    return fits ? TRYST_OK
-                : refuse(TRYST_E_NOMEM, "cannot register the schedule %s: there are %d",
-                         schedule->name, REGISTERED_MAX);
-}
-
-tryst_status tryst_program_schedule_register(const tryst_schedule *schedule)
-{
-    tryst_schedule read;
-    tryst_status status =
-        params_read_given(&read, sizeof read, schedule, "tryst_schedule");
-    if (status != TRYST_OK) {
-        return status;
-    }
-    if (!read.name || !read.generate || options_name_bytes(read.name) == 0 ||
-        read.name[options_name_bytes(read.name)]) {
-        return refuse(TRYST_E_INVALID, "cannot register a schedule: it needs a function "
-                                       "generate, and a name without a colon");
-    }
-    read.help = read.help ? read.help : "";
-    pthread_mutex_lock(&registering);
-    status = add(&read);
-    pthread_mutex_unlock(&registering);
-    return status;
 }
 
 static tryst_status refuse_unknown(const char *name)
 {
     char known[512];
     struct sentence out = sentence_begin(known, sizeof known);
-    for (int i = 0; tryst_program_schedule_name(i); i++) {
-        sentence_add(&out, "%s%s", i ? ", " : "", tryst_program_schedule_name(i));
+    for (int i = 0; i < OWN_COUNT; i++) {
+        sentence_add(&out, "%s%s", i ? ", " : "", own[i]->name);
     }
     return refuse(TRYST_E_PROGRAM,
                   "cannot generate a program: unknown schedule \"%.64s\"; known are %s",

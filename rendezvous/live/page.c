@@ -11,6 +11,7 @@
  */
 #include "page.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,6 +80,16 @@ static void record_put(void *at, const void *value, size_t bytes)
 }
 
 /* ---- operations -------------------------------------------------------------------- */
+
+uint32_t live_place_next(const struct live *live, uint32_t place)
+{
+    const bool *taken = live->taken;
+    const bool *next = memchr(taken + place, false, LIVE_OPS_MAX - place);
+    if (!next)
+        next = memchr(taken, false, place);
+    assert(next);
+    return (uint32_t)(next - taken);
+}
 
 __attribute__((cold)) void live_key_put(live_word *record, const tryst_key *key)
 {
@@ -160,10 +171,8 @@ static int32_t thread_id(struct live *live)
 /* Return 1 + the place of `record`; 0 for NULL. */
 static uint64_t place_of(const struct live *live, const live_word *record)
 {
-    const char *ops = live->page + live->header->ops_offset;
-    return record
-               ? 1 + (uint64_t)((const char *)record - ops) / sizeof(struct tryst_live_op)
-               : 0;
+    const struct tryst_live_op *op = (const void *)record;
+    return op ? 1 + (uint64_t)(op - live->ops) : 0;
 }
 
 void live_wait(struct live *live, enum tryst_live_wait how, const void *op,
@@ -211,11 +220,8 @@ static void header_put(struct live *live, int rank, int size, const void *held,
                                          .phase = TRYST_LIVE_GATHERING};
     header->ops_offset =
         HEADER_ROOM + live->peers_count * (uint32_t)sizeof(struct tryst_live_peer);
-    for (uint32_t i = 0; i < LIVE_OPS_MAX; i++) /* the first places are taken first */
-        live->places[LIVE_OPS_MAX - 1 - i] =
-            (live_word *)(void *)(live->page + header->ops_offset +
-                                  i * sizeof(struct tryst_live_op));
-    live->places_count = LIVE_OPS_MAX;
+    live->ops = (struct tryst_live_op *)(void *)(live->page + header->ops_offset);
+    live->free_count = LIVE_OPS_MAX;
     snprintf(header->version, sizeof header->version, "%d.%d.%d", TRYST_VERSION_MAJOR,
              TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
     /* The magic comes last: a page without it is incomplete. */

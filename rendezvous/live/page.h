@@ -5,7 +5,8 @@
  *
  *  Idea: an operation has a place on the page from its submission to its completion, so
  *  the page is right whenever the process is stopped, and wherever it hangs. A place
- *  takes some ten words; the key is copied only if the place held another key before.
+ *  takes some ten words; the key is copied only if the place held another key before, and
+ *  a key takes the place that its hash names, where that is free.
  *  Invariant: one writer at a time, the holder of the progress lock. A page that could
  *  not be created is missing, with no other effect.
  */
@@ -42,9 +43,10 @@ enum live_at {
 };
 
 struct live {
-    live_word *places[LIVE_OPS_MAX]; /**< free records: the first `places_count` */
-    uint32_t places_count;
-    uint8_t waits;         /**< enum tryst_live_wait, as on the page */
+    bool taken[LIVE_OPS_MAX];  /**< by place */
+    uint32_t free_count;       /**< of places */
+    struct tryst_live_op *ops; /**< on the page */
+    uint8_t waits;             /**< enum tryst_live_wait, as on the page */
     const void *waits_for; /**< operation that the thread waits for; only an address */
     uint32_t peers_count;
     struct tryst_live_header *header;
@@ -85,15 +87,25 @@ static inline void live_what_put(live_word *record, uint32_t what, int32_t rank)
     live_put(&record[LIVE_WHAT], what | (uint64_t)(uint32_t)rank << 32);
 }
 
+/** Return the first free place after `place`, cyclically; one is free. */
+uint32_t live_place_next(const struct live *live, uint32_t place);
+
 /** Take a place for an operation that was submitted. Each operation costs some forty
  *  instructions here. Returns the place; NULL: none is free, and the operation is only
  *  counted. */
 __attribute__((always_inline)) static inline live_word *live_op_add(
     struct live *live, const struct live_op *op)
 {
-    if (!live->places_count)
+    uint64_t hash = op->key ? op->key->hash : 0;
+    uint32_t place = hash % LIVE_OPS_MAX;
+    if (!live->free_count)
         return NULL;
-    live_word *record = live->places[--live->places_count];
+    /* The second: a rank that sends to itself has two operations of one key. */
+    if (live->taken[place] && live->taken[place ^= 1])
+        place = live_place_next(live, place);
+    live->taken[place] = true;
+    live->free_count--;
+    live_word *record = (live_word *)(void *)&live->ops[place];
     /* relaxed: one thread writes at a time, and the lock passes its writes on. */
     uint64_t n = atomic_load_explicit(&record[LIVE_BEGUN], memory_order_relaxed) + 1;
     atomic_store_explicit(&record[LIVE_BEGUN], n, memory_order_relaxed);
@@ -103,8 +115,7 @@ __attribute__((always_inline)) static inline live_word *live_op_add(
     live_put(&record[LIVE_BYTES], op->bytes);
     live_put(&record[LIVE_DONE], 0);
     live_put(&record[LIVE_SINCE], op->since_ns);
-    uint64_t before = atomic_load_explicit(&record[LIVE_HASH], memory_order_relaxed);
-    if (before != (op->key ? op->key->hash : 0))
+    if (atomic_load_explicit(&record[LIVE_HASH], memory_order_relaxed) != hash)
         live_key_put(record, op->key);
     live_put(&record[LIVE_ENDED], n);
     return record;
@@ -115,7 +126,8 @@ __attribute__((always_inline)) static inline live_word *live_op_add(
  *  values that were true then. */
 static inline void live_op_forget(struct live *live, live_word *record)
 {
-    live->places[live->places_count++] = record;
+    live->taken[(struct tryst_live_op *)(void *)record - live->ops] = false;
+    live->free_count++;
     live_put(&record[LIVE_WHAT], 0);
 }
 

@@ -14,10 +14,16 @@
 
 struct flow_shape;
 
-/** Installed into rendezvous_params; all zero: no engine. All calls but `used` are in the
- *  progress domain. */
+/** Installed into rendezvous_params; all zero: no engine. All calls but `submitted` and
+ *  `used` are in the progress domain. */
 struct coll_calls {
     void *arg;
+    /** Record that `op` is submitted next; may set its priority. Any thread. NULL:
+     *  nothing is recorded. */
+    void (*submitted)(void *arg, tryst_op *op);
+    /** Begin the collective `coll` of coll_op_submit, in a submission. `op` NULL: its
+     *  operation could not begin (op_begin.h) and has ended. */
+    void (*begin)(void *arg, void *coll, tryst_op *op);
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
      *  calls it between the rails and the scheduler. Work that a submission marks outside
      *  of a pass waits for the next pass, which rdv->ran_inline requests. Returns the
@@ -32,9 +38,9 @@ struct coll_calls {
      *  Called inside walks of the step's operations, so the hook only marks; the
      *  operation ends in `run`. */
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
-    /** Raise an operation of kind OP_COLL in all queues: `rank` of
-     *  core/memory/urgency.h. */
-    void (*raise)(void *arg, tryst_op *op, uint64_t rank);
+    /** Raise an operation of kind OP_COLL in all queues to `sort_key`
+     *  (core/memory/urgency.h). */
+    void (*raise)(void *arg, tryst_op *op, uint64_t sort_key);
     /** Describe a collective for the text of a mismatch. A shape from a peer may hold any
      *  values. */
     void (*shape_text)(const struct flow_shape *shape, char *text, size_t capacity);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file engine.h
- *  The state of one engine, shared by operations, peers and the protocol. commsched
+ *  The state of one engine, shared by operations, peers and the protocol. context/
  *  includes rendezvous.h instead.
  */
 #ifndef TRYST_RENDEZVOUS_OP_ENGINE_H
@@ -23,12 +23,13 @@
 #include "rendezvous/live/page.h"
 #include "rendezvous/match/scopes.h"
 #include "rendezvous/op/coll_calls.h"
+#include "rendezvous/op/leave.h"
 #include "rendezvous/op/op.h"
+#include "transports/bounce.h"
 #include "transports/link/link_listen.h"
 #include "transports/module.h"
 #include "transports/reach.h"
 #include "transports/select.h"
-#include "transports/stage.h"
 #include "transports/transport.h"
 
 struct memory_cache;
@@ -64,7 +65,7 @@ struct gates {
 /** The period of heartbeats, stall checks and connect deadlines. */
 #define TICK_NS (500 * NS_PER_MS)
 
-/** The most rails, the stage included. */
+/** The most rails, that of bounce buffers included. */
 enum { RAILS_MAX = MEMORY_RAILS_MAX + 1 };
 
 static_assert((int)RAILS_MAX <= (int)SCHED_RAILS_MAX, "a window each");
@@ -79,7 +80,7 @@ struct rendezvous_settings {
     uint64_t slice_bytes; /**< slice size of receives; 0: as the sender requests */
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
-    /** Applied to the rank and the step of each urgency; 0: first come, first served. */
+    /** Applied to sort key and step of each urgency; 0: first come, first served. */
     uint64_t urgency_mask;
 };
 
@@ -95,7 +96,7 @@ struct rendezvous_counters {
 
 struct rendezvous {
     tryst_ctx *ctx; /**< passed to the two functions, not used */
-    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t place, char *text);
+    tryst_status (*rail_open)(tryst_ctx *ctx, int kind, uint32_t nic, char *text);
     tryst_status (*device_start)(tryst_ctx *ctx, tryst_memory_kind kind, int32_t device);
     const struct config *config;
     const struct log *log;
@@ -146,11 +147,11 @@ struct rendezvous {
         size_t count, capacity;
     } deadlines;
 
-    /** The rails in the order of their opening, and the stage. */
+    /** The rails in the order of their opening, and that of bounce buffers. */
     struct {
         struct rail *rail;
-        uint32_t kind;  /**< enum transport_kind */
-        uint32_t place; /**< its number among the rails that this rank announced */
+        uint32_t kind; /**< enum transport_kind */
+        uint32_t nic;  /**< numbered as announced; 0: no network */
         /** Number of peers on this rail with posted slices that are ready to be sent. */
         uint32_t senders;
     } rails[RAILS_MAX];
@@ -159,9 +160,9 @@ struct rendezvous {
     struct reach_scopes scopes_here; /**< the scopes of the listener's addresses */
     const struct tryst_host *host;   /**< loads kinds of memory; NULL: none */
     struct memory_cache *memory;     /**< registered regions; NULL: none */
-    struct stage stage;              /**< bulk of device memory */
+    struct bounce bounce;            /**< bulk of device memory */
     struct gates gates;              /**< words for streams that wait for operations */
-    bool stage_listed;               /**< `stage` is in `rails` */
+    bool bounce_listed;              /**< `bounce` is in `rails` */
     bool copies_busy;                /**< a rail waits for a device; set by arming */
     /** op_device.loads_node: operations that wait for a driver. */
     struct list device_loads;
@@ -192,11 +193,9 @@ struct rendezvous {
         uint32_t pauses;  /**< passes that came PAUSE_NS or more after the one before */
     } bulk;
     struct {
-        bool begun; /**< the group is being closed */
-        /** LEAVE was sent to all links that were up. A link that comes up later sends
-         *  LEAVE then. */
-        bool sent;
-        bool cut; /**< all peers were given up; no new rank becomes a peer */
+        enum leave_state state;
+        /** When LEAVE_BEGUN or LEAVE_SENT ends at the latest; else 0. */
+        uint64_t until_ns;
     } leave;
     /** There was no memory for the parent in the control tree: each tick joins again. */
     bool join_again;

@@ -85,28 +85,39 @@ static const char *const state_names[] = {"submitted", "posted",  "wanted", "def
                                           "inline",    "matched", "ending", "taken",
                                           "void",      "ended"};
 
-#define TO(state) (1u << (state))
-static const unsigned state_next[] = {
-    [OP_SUBMITTED] =
-        TO(OP_POSTED) | TO(OP_INLINE) | TO(OP_MATCHED) | TO(OP_TAKEN) | TO(OP_ENDED),
-    [OP_POSTED] = TO(OP_WANTED) | TO(OP_ENDING) | TO(OP_INLINE) | TO(OP_MATCHED) |
-                  TO(OP_TAKEN) | TO(OP_VOID) | TO(OP_ENDED),
-    [OP_WANTED] = TO(OP_DEFERRED) | TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) |
-                  TO(OP_VOID) | TO(OP_ENDED),
-    [OP_DEFERRED] =
-        TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) | TO(OP_VOID) | TO(OP_ENDED),
-    [OP_INLINE] = TO(OP_VOID) | TO(OP_ENDED),
-    [OP_MATCHED] = TO(OP_ENDING) | TO(OP_ENDED),
-    [OP_ENDING] = TO(OP_TAKEN) | TO(OP_ENDED),
-    [OP_TAKEN] = TO(OP_ENDED),
-    [OP_VOID] = TO(OP_INLINE) | TO(OP_ENDED),
-    [OP_ENDED] = 0,
+enum {
+    POSTED = 1u << OP_POSTED,
+    WANTED = 1u << OP_WANTED,
+    DEFERRED = 1u << OP_DEFERRED,
+    INLINE = 1u << OP_INLINE,
+    MATCHED = 1u << OP_MATCHED,
+    ENDING = 1u << OP_ENDING,
+    TAKEN = 1u << OP_TAKEN,
+    VOID = 1u << OP_VOID,
+    ENDED = 1u << OP_ENDED
 };
-#undef TO
+
+const uint16_t op_state_next[OP_KINDS][OP_STATES] = {
+    [OP_SEND] = {[OP_SUBMITTED] = POSTED | INLINE | MATCHED | ENDED,
+                 [OP_POSTED] = INLINE | MATCHED | VOID | ENDED,
+                 [OP_INLINE] = VOID | ENDED,
+                 [OP_MATCHED] = ENDING | ENDED,
+                 [OP_ENDING] = ENDED,
+                 [OP_VOID] = INLINE | ENDED},
+    [OP_RECV] = {[OP_SUBMITTED] = POSTED | ENDED,
+                 [OP_POSTED] = WANTED | TAKEN | ENDING | VOID | ENDED,
+                 [OP_WANTED] = POSTED | DEFERRED | TAKEN | ENDING | ENDED,
+                 [OP_DEFERRED] = POSTED | TAKEN | ENDING | VOID | ENDED,
+                 [OP_ENDING] = TAKEN | ENDED,
+                 [OP_TAKEN] = ENDED,
+                 [OP_VOID] = ENDED},
+    [OP_STEP_CLOSE] = {[OP_SUBMITTED] = ENDED},
+    [OP_COLL] = {[OP_SUBMITTED] = ENDED},
+};
 
 void op_state_set(tryst_op *op, enum op_state state)
 {
-    assert(state_next[op->state] & 1u << state);
+    assert(op_state_next[op->kind][op->state] & 1u << state);
     op->state = (uint8_t)state;
 }
 

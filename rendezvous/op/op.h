@@ -8,42 +8,45 @@
  *  sequence number (op_end). Each life is a hold. All holds together are one reference,
  *  and the user's handle is another.
  *
- *  A receive:
+ *  The transitions below are those of the table in op.c. A receive:
  *
- *                 DATA (from POSTED, WANTED or DEFERRED), in place
- *              ┌──────────────┬───────────────────────────────────────────────────▶ ENDED
- *              │              │   (not in place: TAKEN)
- *   SUBMITTED ─▶ POSTED ─WANT─▶ WANTED ── bulk, all slices ─▶ TAKEN ── DONE sent ─▶ ENDED
- *                 │ ▲            │  │
- *                 │ │            │  └ DEFERRED ─▶ DEFERRED ─ OFFER ─▶ POSTED
- *                 │ └ shape known (OFFER) ┘         │
- *          cancel │            │ CANCELED, CLOSED   │ cancel
- *                 ▼            ▼                    ▼
- *               VOID        ENDING ── posted receives withdrawn ─────────────────▶ ENDED
- *                 └ WANT(VOID) answered, or DATA came ───────────────────────────▶ ENDED
+ *                  ┌──── OFFER of the shape ────┐
+ *                  ▼                            │
+ *   SUBMITTED ──▶ POSTED ──── WANT queued ──▶ WANTED ── all slices ──────▶ TAKEN
+ *                  │ ▲                          │  └─── CANCELED, CLOSED ─▶ ENDING
+ *           failed │ └───── OFFER, tick ─────┐  │ DEFERRED
+ *                  ▼                         │  ▼
+ *                 VOID ◀────── failed ────── DEFERRED
  *
- *  A cancel in WANTED sends CANCEL and keeps the state: the answer (CANCELED, or the
- *  bytes) decides. VOID has been reported; the operation stays until the producer has
- *  consumed its number. Where failed DATA answers a receive with posted slices, the
- *  receive goes to ENDING from POSTED, WANTED or DEFERRED, and then to TAKEN, since a
- *  DONE is queued.
+ *   POSTED, WANTED, DEFERRED ── DATA that failed or is copied to a device ─▶ TAKEN
+ *   POSTED, WANTED, DEFERRED ── failed DATA, slices posted ────────────────▶ ENDING
+ *   ENDING ── slices withdrawn, DONE queued ───────────────────────────────▶ TAKEN
+ *   every state ───────────────────────────────────────────────────────────▶ ENDED
+ *
+ *  A receive ends when its DATA is in place, when the last record of TAKEN or VOID was
+ *  packed, when no slice of ENDING is posted, when VOID is answered, when its start was
+ *  refused, or when the peer is gone. A cancel in WANTED sends CANCEL and keeps the
+ *  state: the answer (CANCELED, or the bytes) decides. VOID has been reported; the
+ *  operation stays until the producer has consumed its number.
  *
  *  A send:
  *
- *                  no want, credit     acknowledged
- *   SUBMITTED ──┬───────────────▶ INLINE ─────────▶ ENDED
- *               │ no want              ▲ want, small
- *               ├───────────▶ POSTED ──┤
- *               │               │ │    └─▶ MATCHED ── all DONE, sends complete ─▶ ENDED
- *               │        cancel │ │ want,     │ cancel before the last slice,
- *               │               ▼ └ large     │ abort: CANCELED{started}
- *               │             VOID            └──────▶ ENDING ── sends complete ▶ ENDED
- *               └ want
+ *   SUBMITTED ── held; neither want nor credit ────────────────────────────▶ POSTED
+ *   SUBMITTED, POSTED ── credit; want, small or refused ───────────────────▶ INLINE
+ *   SUBMITTED, POSTED ── want, large ──────────────────────────────────────▶ MATCHED
+ *   POSTED ── failed ──────────────────────────────────────────────────────▶ VOID
+ *   INLINE ── the consumer had no memory to keep the DATA ─────────────────▶ VOID
+ *   VOID ── want, or credit for the failure of a flow ─────────────────────▶ INLINE
+ *   MATCHED ── failed; canceled before the last slice ─────────────────────▶ ENDING
+ *   every state ───────────────────────────────────────────────────────────▶ ENDED
  *
- *  A send leaves as DATA with a status and no bytes if it failed before its DATA was
- *  packed, is dead, or does not fit its WANT. VOID has been reported; DATA with the
- *  status answers the WANT of its number (VOID to INLINE). INLINE goes to VOID when a
- *  DONE reports that the consumer had no memory to keep the DATA.
+ *  A send ends when its DATA is acknowledged, when all its slices are, when no slice of
+ *  ENDING is in the transport, when its receive was given up or the step was closed, when
+ *  its start was refused, or when the peer is gone. A send leaves as DATA with a status
+ *  and no bytes if it failed before its DATA was packed, is dead, or does not fit its
+ *  WANT. VOID has been reported; DATA with the status answers the WANT of its number.
+ *
+ *  Other operations go from SUBMITTED to ENDED.
  */
 #ifndef TRYST_RENDEZVOUS_OP_OP_H
 #define TRYST_RENDEZVOUS_OP_OP_H
@@ -72,7 +75,7 @@ struct scope;
 struct want;
 
 /** OP_COLL belongs to the engine of collectives above (coll_calls.h) and has no peer. */
-enum op_kind { OP_SEND, OP_RECV, OP_STEP_CLOSE, OP_COLL };
+enum op_kind { OP_SEND, OP_RECV, OP_STEP_CLOSE, OP_COLL, OP_KINDS };
 
 enum op_state {
     OP_SUBMITTED,
@@ -84,7 +87,8 @@ enum op_state {
     OP_ENDING,   /**< failed; the transport still uses the buffer */
     OP_TAKEN,    /**< receive: has its bytes or has failed; its DONE is queued */
     OP_VOID,     /**< reported as failed; its number is not consumed yet */
-    OP_ENDED
+    OP_ENDED,
+    OP_STATES
 };
 
 /** The records that an operation has queued for its peer. Lower bits leave first. */
@@ -115,9 +119,9 @@ struct cause {
 struct op_events {
     /** Cancel or fail `op`, for a deadline, an abort, the user or a flow's owner. */
     void (*fail)(tryst_op *op, struct cause cause, const char *text);
-    /** Raise the urgency of `op` to `rank` (core/memory/urgency.h) in all its queues. The
-     *  caller has set the flags and the priority of `op`. */
-    void (*raise)(tryst_op *op, uint64_t rank);
+    /** Raise the urgency of `op` to `sort_key` (core/memory/urgency.h) in all its queues.
+     *  The caller has set the flags and the priority of `op`. */
+    void (*raise)(tryst_op *op, uint64_t sort_key);
     /** Free op->device: no reference to `op` is left. Any thread. */
     void (*device_close)(tryst_op *op);
     /** Return the rank of the other end; -1: there is none. */
@@ -307,7 +311,9 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
 /** End the protocol's life of `op`, which has been reported: leave every list and drop
  *  the protocol's hold. */
 void op_end(tryst_op *op);
-/** Change the state; illegal transitions assert. */
+/** For each kind of operation and each state, the states that may follow, as bits. */
+extern const uint16_t op_state_next[OP_KINDS][OP_STATES];
+/** Change the state; a transition that is not drawn above asserts. */
 void op_state_set(tryst_op *op, enum op_state state);
 /** Return the name of the state, for logs. */
 const char *op_state_name(const tryst_op *op);

@@ -105,9 +105,9 @@ struct cause step_refuses(const struct rendezvous *rdv, const struct scope *scop
         return (struct cause){TRYST_E_ABORTED, scope->abort_rank, scope->abort_status};
     if (note)
         return (struct cause){TRYST_E_ABORTED, note->rank, note->status};
-    tryst_status status = !closed            ? TRYST_OK
-                          : rdv->leave.begun ? TRYST_E_LEFT
-                                             : TRYST_E_CLOSED;
+    tryst_status status = !closed                          ? TRYST_OK
+                          : rdv->leave.state != LEAVE_NONE ? TRYST_E_LEFT
+                                                           : TRYST_E_CLOSED;
     return (struct cause){status, rank, status};
 }
 

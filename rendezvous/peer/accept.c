@@ -85,13 +85,14 @@ static void link_farewell(struct peer *peer, struct link *link)
 static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;
-    if (peer->rdv->leave.sent && peer->life >= PEER_GIVING_UP) {
+    if (peer->rdv->leave.state >= LEAVE_SENT && peer->life >= PEER_GIVING_UP) {
         link_farewell(peer, link);
         return;
     }
     bool ours_stays =
         peer->link.state == PEER_LINK_CONNECTING && peer->link.link && rank < peer->rank;
-    if (peer->life >= PEER_GIVING_UP && !peer->left && !peer->rdv->leave.begun) {
+    if (peer->life >= PEER_GIVING_UP && !peer->left &&
+        peer->rdv->leave.state == LEAVE_NONE) {
         link_give_up(peer, link);
         return;
     }

@@ -53,9 +53,9 @@ static enum transport_kind candidate_kind(const struct peer *peer)
     return peer->endpoint.candidates[peer->endpoint.candidate];
 }
 
-/* Return the place of the candidate's rail: the rail by which the link has reached the
- * peer, as announced. */
-static uint32_t candidate_place(const struct peer *peer)
+/* Return the NIC of the candidate's rail: the one by which the link has reached the
+ * peer. */
+static uint32_t candidate_nic(const struct peer *peer)
 {
     return transport_kind_uses_network(candidate_kind(peer)) ? peer->link.rail : 0;
 }
@@ -66,7 +66,7 @@ static struct rail *candidate_rail(const struct peer *peer)
     const struct rendezvous *rdv = peer->rdv;
     for (uint32_t i = 0; i < rdv->rails_count; i++)
         if (rdv->rails[i].kind == (uint32_t)candidate_kind(peer) &&
-            rdv->rails[i].place == candidate_place(peer))
+            rdv->rails[i].nic == candidate_nic(peer))
             return rdv->rails[i].rail;
     return NULL;
 }
@@ -78,7 +78,7 @@ static tryst_status candidate_rail_open(const struct peer *peer, char *text)
     struct rendezvous *rdv = peer->rdv;
     return candidate_rail(peer) ? TRYST_OK
                                 : rdv->rail_open(rdv->ctx, (int)candidate_kind(peer),
-                                                 candidate_place(peer), text);
+                                                 candidate_nic(peer), text);
 }
 
 /* Write the candidate's transport and interface: "ucx on eth0"; return `text`. */
@@ -261,11 +261,11 @@ static void starting_end(struct peer *peer, tryst_status status, const char *tex
     candidate_open(peer);
 }
 
-void peer_ep_rail_opened(struct peer *peer, int kind, uint32_t place, tryst_status status,
+void peer_ep_rail_opened(struct peer *peer, int kind, uint32_t nic, tryst_status status,
                          const char *text)
 {
     if (peer->endpoint.state == PEER_EP_STARTING && (int)candidate_kind(peer) == kind &&
-        candidate_place(peer) == place)
+        candidate_nic(peer) == nic)
         starting_end(peer, status, text);
 }
 
@@ -293,7 +293,7 @@ void peer_ep_open(struct peer *peer, int candidate)
         return;
     }
     peer->endpoint.candidate = candidate;
-    peer->stage.closed = false;
+    peer->bounce.closed = false;
     peer->endpoint.state = PEER_EP_OPENING;
     peer->endpoint.opening_ns = 0;
     peer->liveness.polled_ns = rendezvous_now(rdv);
@@ -428,12 +428,12 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
  * runs. */
 static bool ep_shut(struct peer *peer)
 {
-    stage_lane_close(&peer->stage);
+    bounce_lane_close(&peer->bounce);
     if (peer->endpoint.ep && !peer->endpoint.closing) {
         peer->endpoint.closing = true;
         peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
     }
-    return !peer->endpoint.ep && !peer->stage.busy;
+    return !peer->endpoint.ep && !peer->bounce.busy;
 }
 
 /* Open the next candidate after one has been closed. To a peer that has left, no further

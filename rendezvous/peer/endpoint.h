@@ -12,9 +12,9 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
                      size_t bytes);
-/** Continue after the start of transport `kind`'s rail at `place` has ended: open the
+/** Continue after the start of transport `kind`'s rail at NIC `nic` has ended: open the
  *  endpoint if it waits for that rail, or go on to the next candidate. */
-void peer_ep_rail_opened(struct peer *peer, int kind, uint32_t place, tryst_status status,
+void peer_ep_rail_opened(struct peer *peer, int kind, uint32_t nic, tryst_status status,
                          const char *text);
 /** Send EP_STARTING if the endpoint is STARTING, so that the peer does not count the
  *  time. */

@@ -47,8 +47,8 @@ static uint32_t link_rail(const struct peer *peer)
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
     struct link_address local;
-    return link_local_address(peer->link.link, &local) ? reach_rail(&mine, &local)
-                                                       : reach_rail_near(&mine, &theirs);
+    return link_own_address(peer->link.link, &local) ? reach_rail(&mine, &local)
+                                                     : reach_rail_near(&mine, &theirs);
 }
 
 void peer_link_up(struct peer *peer)
@@ -70,7 +70,7 @@ void peer_link_up(struct peer *peer)
     peer_clock_send(peer);
     aborts_send(peer);
     peer_left_send_all(peer);
-    if (rdv->leave.sent)
+    if (rdv->leave.state >= LEAVE_SENT)
         peer_leave(peer);
     /* The endpoint is not opened here: the peer's next message may be LEAVE, and opening
      * a rail may take a second. */
@@ -258,7 +258,7 @@ static bool way_next(struct peer *peer)
 void peer_link_redial(struct peer *peer)
 {
     peer_link_connect(peer);
-    if (peer->rdv->leave.sent && peer->life == PEER_ALIVE)
+    if (peer->rdv->leave.state >= LEAVE_SENT && peer->life == PEER_ALIVE)
         peer_leave(peer);
 }
 
@@ -310,7 +310,7 @@ static void gave_up_read(struct peer *peer, tryst_status status, const char *tex
     char reason[PEER_TEXT_MAX + PEER_LOSS_TEXT_MAX] = "gave up: ";
     size_t head = strlen(reason);
     peer_last_frames_read(peer);
-    if (peer->left || peer->rdv->leave.begun)
+    if (peer->left || peer->rdv->leave.state != LEAVE_NONE)
         return;
     text_escape(text, bytes, reason + head, sizeof reason - head);
     peer_give_up(peer, status, reason);

@@ -110,7 +110,7 @@ void peer_link_gone(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
     peer_last_frames_read(peer);
-    if (peer_has_left(peer) || peer->rdv->leave.begun) {
+    if (peer_has_left(peer) || peer->rdv->leave.state != LEAVE_NONE) {
         /* not `left`, which would be forwarded to other ranks */
         peer->liveness.end_expected = true;
         peer_give_up(peer, TRYST_E_LEFT, "has left the group");
@@ -125,7 +125,7 @@ void peer_link_gone(struct peer *peer, const char *text)
 static void peer_link_unreached(struct peer *peer, const char *why)
 {
     char reason[PEER_TEXT_MAX];
-    if (peer_has_left(peer) || peer->rdv->leave.begun) {
+    if (peer_has_left(peer) || peer->rdv->leave.state != LEAVE_NONE) {
         peer_link_gone(peer, why);
         return;
     }
@@ -142,7 +142,7 @@ static void peer_link_unreached(struct peer *peer, const char *why)
  * if it was met before, else unreachable. */
 void peer_link_refused(struct peer *peer, const char *text)
 {
-    if (peer_has_left(peer) || peer->rdv->leave.begun) {
+    if (peer_has_left(peer) || peer->rdv->leave.state != LEAVE_NONE) {
         peer_link_gone(peer, text);
         return;
     }

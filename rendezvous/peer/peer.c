@@ -33,7 +33,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     list_init(&peer->endpoint.held);
     peer->lane.rank = rank;
     sched_lane_init(rdv->sched, &peer->lane);
-    stage_lane_init(&peer->stage);
+    bounce_lane_init(&peer->bounce);
     if (random_secret(&peer->link.nonce, sizeof peer->link.nonce) != TRYST_OK)
         return TRYST_E_SYSTEM;
     const struct host_identity mine = roster_host(roster, roster->rank);
@@ -41,7 +41,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     peer->endpoint.candidates_count = select_candidates(
         &mine, &theirs, peer->endpoint.candidates, peer->endpoint.mechanism);
     peer->is_self = rank == roster->rank;
-    peer->life = rdv->leave.cut ? PEER_GONE : PEER_ALIVE;
+    peer->life = rdv->leave.state >= LEAVE_CUT ? PEER_GONE : PEER_ALIVE;
     rdv->peer_events->open(peer);
     if (peer->is_self) {
         peer->endpoint.candidates[0] = TRANSPORT_SELF;
@@ -140,7 +140,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     if (!expected)
         LOG_WARN(rdv->log, "%s; its operations fail", peer->liveness.gone_text);
     if (peer->link.link && peer->link.state == PEER_LINK_UP && !peer->left &&
-        !rdv->leave.begun)
+        rdv->leave.state == LEAVE_NONE)
         peer_gave_up_send(peer, peer->link.link);
     /* The endpoint is closed at the end of the pass, outside its events. */
     engine_reap_soon(rdv);

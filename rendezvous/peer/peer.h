@@ -36,9 +36,9 @@
 #include "rendezvous/op/op.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/messages.h"
+#include "transports/bounce.h"
 #include "transports/link/link.h"
 #include "transports/select.h"
-#include "transports/stage.h"
 #include "transports/transport.h"
 
 struct want;
@@ -317,7 +317,7 @@ struct peer {
     struct peer_loss loss;
     struct sched_lane lane;
     /** Copies of device memory for this peer, also those of small tensors. */
-    struct stage_lane stage;
+    struct bounce_lane bounce;
     struct peer_clock clock;
     uint64_t bytes_sent, bytes_received, wrong_cookies;
     uint64_t aborts_sent; /**< causes up to this abort_number were sent */

@@ -66,7 +66,7 @@ void peer_tree_join(struct rendezvous *rdv)
 
 void peer_tree_repair(struct peer *peer)
 {
-    if (peer->link.tree_parent && !peer->rdv->leave.begun)
+    if (peer->link.tree_parent && peer->rdv->leave.state == LEAVE_NONE)
         peer_tree_join(peer->rdv);
     peer->link.tree_parent = false;
 }

@@ -137,7 +137,7 @@ static tryst_op *op_victim(struct rendezvous *rdv)
 static void op_ensure(struct rendezvous *rdv, tryst_op *op)
 {
     struct live *live = rdv->live;
-    tryst_op *other = op->live || live->places_count ? NULL : op_victim(rdv);
+    tryst_op *other = op->live || live->free_count ? NULL : op_victim(rdv);
     if (op->live || op->reported)
         return;
     if (other) {

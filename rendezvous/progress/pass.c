@@ -136,7 +136,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
 {
     rdv->times.tick_ns = now_ns + TICK_NS;
     descriptors_low_refresh();
-    if (rdv->join_again && rdv->group && !rdv->leave.begun)
+    if (rdv->join_again && rdv->group && rdv->leave.state == LEAVE_NONE)
         peer_tree_join(rdv);
     if (rdv->group)
         list_for_each_safe (&rdv->group->met, peer_node, peer_after)
@@ -327,6 +327,7 @@ uint64_t pass_next_ns(const struct rendezvous *rdv)
         tick_at = rdv->times.tick_ns;
     next_ns = earlier(next_ns, tick_at);
     next_ns = earlier(next_ns, sched_next_ns(rdv->sched));
+    next_ns = earlier(next_ns, rdv->leave.until_ns);
     if (rdv->copies_busy)
         next_ns = earlier(next_ns, clock_now_ns(rdv->clock) + COPY_NAP_NS);
     return next_ns;

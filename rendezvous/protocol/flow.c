@@ -179,7 +179,7 @@ void flow_raise(struct flow *flow, int32_t priority)
     if (!op)
         return;
     op_priority_set(op, URGENCY_TRAINING, priority);
-    op->rdv->op_events->raise(op, urgency_rank(URGENCY_TRAINING, priority) &
+    op->rdv->op_events->raise(op, urgency_sort_key(URGENCY_TRAINING, priority) &
                                       op->rdv->set.urgency_mask);
 }
 

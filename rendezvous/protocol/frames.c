@@ -139,7 +139,7 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
         peer->out.frames_sent++;
     } else if (header_is_due(peer)) {
         /* The peer must read all counted frames before LEAVE takes effect. */
-        bool leaves = peer->rdv->leave.begun && peer->in.header_due;
+        bool leaves = peer->rdv->leave.state != LEAVE_NONE && peer->in.header_due;
         bool counts = credit && (leaves || peer->in.counted);
         unsigned probe = peer->in.probe ? FRAME_PROBE : 0;
         peer->in.counted = peer->in.probe = false;

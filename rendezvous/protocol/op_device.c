@@ -157,17 +157,17 @@ void op_device_close(tryst_op *op)
 
 /* ---- one copy at a time ------------------------------------------------------------ */
 
-/* Return the stage. The first call adds the stage to the rails, so that passes progress
+/* Return the bounce buffers. The first call adds their rail, so that passes progress
  * it. */
-static struct stage *stage_of(struct rendezvous *rdv)
+static struct bounce *bounce_of(struct rendezvous *rdv)
 {
-    if (!rdv->stage_listed) {
-        rdv->rails[rdv->rails_count].rail = &rdv->stage.rail;
-        /* No peer is on the stage's rail. */
+    if (!rdv->bounce_listed) {
+        rdv->rails[rdv->rails_count].rail = &rdv->bounce.rail;
+        /* No peer is on this rail. */
         rdv->rails[rdv->rails_count++].kind = TRANSPORT_KINDS;
-        rdv->stage_listed = true;
+        rdv->bounce_listed = true;
     }
-    return &rdv->stage;
+    return &rdv->bounce;
 }
 
 static void copy_start(struct op_device *device, enum device_doing doing,
@@ -179,7 +179,7 @@ static void copy_start(struct op_device *device, enum device_doing doing,
     device->copy.device = device->op->tensor.device;
     device->copy.ready = device->ready;
     op_hold(device->op);
-    copies_start(&stage_of(device->op->rdv)->copies, &device->copy);
+    copies_start(&bounce_of(device->op->rdv)->copies, &device->copy);
 }
 
 static void op_released(tryst_op *op, tryst_status status)
@@ -295,21 +295,21 @@ void op_device_unhold(tryst_op *op)
         op_unhold(op);
         return;
     }
-    if (copies_drop(&op->rdv->stage.copies, &device->copy))
+    if (copies_drop(&op->rdv->bounce.copies, &device->copy))
         op_unhold(op);
 }
 
 /* ---- small tensors ----------------------------------------------------------------- */
 
-/* The stage does not count these slots, so they must not be ones that its slices wait
+/* `bounce` does not count these slots, so they must not be ones that its slices wait
  * for. */
 static_assert(EAGER_BYTES_LIMIT <= SLOT_SMALL_BYTES, "a class without a limit");
 
 static bool device_slot_get(tryst_op *op, enum copy_way way, size_t bytes)
 {
     struct op_device *device = op->device;
-    device->slot = slots_get(&stage_of(op->rdv)->slots, device->memory, op->tensor.device,
-                             way, bytes);
+    device->slot = slots_get(&bounce_of(op->rdv)->slots, device->memory,
+                             op->tensor.device, way, bytes);
     return device->slot != NULL;
 }
 
@@ -317,19 +317,19 @@ void op_device_slot_drop(tryst_op *op)
 {
     enum copy_way way = op->kind == OP_SEND ? COPY_OUT : COPY_IN;
     if (op->device->slot)
-        slots_put(&op->rdv->stage.slots, way, op->device->slot);
+        slots_put(&op->rdv->bounce.slots, way, op->device->slot);
     op->device->slot = NULL;
 }
 
 static void copy_enter(tryst_op *op)
 {
-    stage_lane_enter(&op->peer->stage);
+    bounce_lane_enter(&op->peer->bounce);
 }
 
 static void copy_leave(tryst_op *op)
 {
     op->device->doing = DEVICE_NOTHING;
-    stage_lane_leave(&op->rdv->stage, &op->peer->stage);
+    bounce_lane_leave(&op->rdv->bounce, &op->peer->bounce);
     op_unhold(op);
 }
 
@@ -391,7 +391,8 @@ tryst_status op_device_bulk_send(tryst_op *op, struct bulk *bulk, bool direct)
 {
     struct peer *peer = op->peer;
     bulk_set(op, bulk);
-    return stage_send(stage_of(op->rdv), &peer->stage, peer->endpoint.ep, bulk, direct);
+    return bounce_send(bounce_of(op->rdv), &peer->bounce, peer->endpoint.ep, bulk,
+                       direct);
 }
 
 tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged)
@@ -400,7 +401,7 @@ tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged)
     bulk_set(op, bulk);
     if (!staged)
         return peer->endpoint.ep->rail->ops->bulk_recv(peer->endpoint.ep, bulk);
-    return stage_recv(stage_of(op->rdv), &peer->stage, peer->endpoint.ep, bulk);
+    return bounce_recv(bounce_of(op->rdv), &peer->bounce, peer->endpoint.ep, bulk);
 }
 
 bool op_device_copy_failed(tryst_status status)
@@ -409,15 +410,15 @@ bool op_device_copy_failed(tryst_status status)
            status == TRYST_E_INVALID || status == TRYST_E_UNSUPPORTED;
 }
 
-/* ---- events of the stage ----------------------------------------------------------- */
+/* ---- events of bounce buffers ------------------------------------------------------ */
 
-static bool stage_wanted(void *arg, const struct bulk *bulk)
+static bool bounce_wanted(void *arg, const struct bulk *bulk)
 {
     (void)arg;
     return send_run_slice_wanted(bulk);
 }
 
-static void stage_room(void *arg)
+static void bounce_room(void *arg)
 {
     struct rendezvous *rdv = arg;
     if (!rdv->group)
@@ -427,9 +428,10 @@ static void stage_room(void *arg)
 }
 
 /* The end of a peer may have waited for the copies: check at the end of the pass. */
-static void stage_idle(void *arg)
+static void bounce_idle(void *arg)
 {
     ((struct rendezvous *)arg)->reap = true;
 }
 
-const struct stage_events op_device_stage_events = {stage_wanted, stage_room, stage_idle};
+const struct bounce_events op_device_bounce_events = {bounce_wanted, bounce_room,
+                                                      bounce_idle};

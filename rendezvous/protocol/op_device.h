@@ -11,11 +11,11 @@
  *                 is not announced and takes no DATA
  *    small send   the bytes are fetched into a pinned slot; DATA is packed from there
  *    small recv   DATA is put into a slot and copied to the device; the report follows
- *    bulk         each slice goes to the stage (transports/stage.h), which hands it to
+ *    bulk         each slice goes to transports/bounce.h, which hands it to
  *                 the rail directly or by way of a slot
  *
  *  Invariant: while a copy of this library reads or writes the caller's memory, the
- *  operation is not reported, and its peer is not gone (peer->stage.busy).
+ *  operation is not reported, and its peer is not gone (peer->bounce.busy).
  */
 #ifndef TRYST_RENDEZVOUS_PROTOCOL_OP_DEVICE_H
 #define TRYST_RENDEZVOUS_PROTOCOL_OP_DEVICE_H
@@ -121,6 +121,6 @@ static inline bool op_device_is_copying(const tryst_op *op)
     return __builtin_expect(op->device != NULL, 0) && op->device->doing == DEVICE_COPIES;
 }
 
-extern const struct stage_events op_device_stage_events;
+extern const struct bounce_events op_device_bounce_events;
 
 #endif

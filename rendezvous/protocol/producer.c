@@ -518,7 +518,7 @@ void producer_raise(struct peer *peer, const struct record_answer *raise)
     want->flags = (uint8_t)((want->flags | RECORD_PRIORITY) & ~RECORD_BACKGROUND);
     if (want->send && want->send->state == OP_MATCHED)
         sched_raise(peer->rdv->sched, &want->transfer,
-                    urgency_rank(URGENCY_TRAINING, want->priority) &
+                    urgency_sort_key(URGENCY_TRAINING, want->priority) &
                         peer->rdv->set.urgency_mask);
 }
 

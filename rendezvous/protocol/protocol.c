@@ -49,7 +49,7 @@ static int32_t op_peer_rank(const tryst_op *op)
 }
 
 /* Raise the operation in every queue here and, if its WANT has left, at its producer. */
-static void op_raise(tryst_op *op, uint64_t rank)
+static void op_raise(tryst_op *op, uint64_t sort_key)
 {
     enum { NODES = 3 };
     struct urgent_node *const nodes[NODES] = {&op->pending_node, &op->deferred_node,
@@ -57,17 +57,18 @@ static void op_raise(tryst_op *op, uint64_t rank)
     int nodes_count = op->kind == OP_RECV ? NODES : NODES - 1;
     bool queued[NODES];
     if (op->kind == OP_COLL) {
-        op->rdv->coll_calls.raise(op->rdv->coll_calls.arg, op, rank);
+        op->rdv->coll_calls.raise(op->rdv->coll_calls.arg, op, sort_key);
         return;
     }
     for (int i = 0; i < nodes_count; i++)
         queued[i] = urgent_remove(nodes[i]);
-    op->urgency.rank = rank < op->urgency.rank ? rank : op->urgency.rank;
+    op->urgency.sort_key =
+        sort_key < op->urgency.sort_key ? sort_key : op->urgency.sort_key;
     for (int i = 0; i < nodes_count; i++)
         if (queued[i])
             urgent_push(nodes[i]->queue, nodes[i], &op->urgency);
     if (op->want && op->state == OP_MATCHED)
-        sched_raise(op->rdv->sched, &op->want->transfer, rank);
+        sched_raise(op->rdv->sched, &op->want->transfer, sort_key);
     if (op->kind == OP_RECV && op->state == OP_WANTED && !(op->records & QUEUED_WANT))
         records_queue(op, QUEUED_RAISE);
 }

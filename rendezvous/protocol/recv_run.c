@@ -71,7 +71,7 @@ void recv_run_announce(struct peer *peer, struct recv_run *run, uint32_t slices_
 static bool run_is_staged(const tryst_op *op)
 {
     return op->device && (op->run->refused ||
-                          stage_is_needed(op->peer->endpoint.ep, op->device->memory));
+                          bounce_is_needed(op->peer->endpoint.ep, op->device->memory));
 }
 
 /* True if a slice of the run fits into the peer's share of the rail's window
@@ -127,7 +127,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
                               : ep->rail->ops->bulk_recv(ep, &slice->bulk);
     if (status == TRYST_E_UNSUPPORTED && op->device)
         run->refused = true;
-    if (status == TRYST_AGAIN && !(slice->staged && op->peer->stage.awaits_slot))
+    if (status == TRYST_AGAIN && !(slice->staged && op->peer->bounce.awaits_slot))
         post_later(op->peer);
     if (status != TRYST_OK) {
         pool_put(op->rdv->recv_slices, slice);
@@ -262,7 +262,7 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
     list_for_each_safe (&run->slots, node, after) {
         struct recv_slice *slice = container_of(node, struct recv_slice, node);
         if (slice->posted && slice->index >= upto && ep)
-            slice->staged ? stage_cancel(ep, &slice->bulk)
+            slice->staged ? bounce_cancel(ep, &slice->bulk)
                           : ep->rail->ops->bulk_cancel(ep, &slice->bulk);
     }
 }

@@ -44,7 +44,7 @@ struct recv_slice {
     struct list_node node; /**< in run->slots */
     uint32_t index;
     bool posted;
-    bool staged;  /**< moves through a pinned slot (stage.h) */
+    bool staged;  /**< moves through a pinned slot (bounce.h) */
     bool arrived; /**< arrived out of order: an earlier slice is missing */
 };
 

@@ -29,7 +29,7 @@ static uint64_t rank_with_end(uint64_t rank, bool has_priority, bool background,
                               int32_t priority)
 {
     uint64_t its =
-        urgency_rank(background ? URGENCY_BACKGROUND : URGENCY_TRAINING, priority);
+        urgency_sort_key(background ? URGENCY_BACKGROUND : URGENCY_TRAINING, priority);
     return (has_priority || background) && its < rank ? its : rank;
 }
 
@@ -43,12 +43,12 @@ static struct urgency matched_urgency(const struct want *want, const tryst_op *o
                      !(want->flags & RECORD_RAISED);
     struct urgency urgency = op->urgency;
     uint64_t rank =
-        send_sets || recv_sets ? UINT64_MAX : urgency_rank(URGENCY_TRAINING, 0);
+        send_sets || recv_sets ? UINT64_MAX : urgency_sort_key(URGENCY_TRAINING, 0);
     rank = rank_with_end(rank, op->flags & TRYST_OP_PRIORITY,
                          op->flags & TRYST_OP_BACKGROUND, op->priority);
     rank = rank_with_end(rank, want->flags & RECORD_PRIORITY,
                          want->flags & RECORD_BACKGROUND, want->priority);
-    urgency.rank = rank & op->rdv->set.urgency_mask;
+    urgency.sort_key = rank & op->rdv->set.urgency_mask;
     return urgency;
 }
 

@@ -319,6 +319,8 @@ static void null_getters(void)
     ROW(strcmp(tryst_device_error(NULL), "") == 0);
     ROW(tryst_pool_trim(NULL) == 0);
     ROW(tryst_topo_ranks(NULL) == 0);
+    ROW(tryst_topo_nodes(NULL) == 0);
+    ROW(tryst_topo_links(NULL) == 0);
     ROW(tryst_topo_rank_name(NULL, 0) == NULL);
     ROW(tryst_topo_rank_find(NULL, "a") == -1);
     ROW(tryst_plan_info_get(NULL, &info) == TRYST_E_INVALID && info.ranks_count == 7);

@@ -53,8 +53,9 @@ static tryst_status reduce(tryst_group *group)
 
 int main(int argc, char **argv)
 {
-    static const char *const never[] = {"libtryst_topology", "libhwloc", "libxml2",
-                                        "libnvidia-ml",      "blas",     "lapack"};
+    static const char *const never[] = {
+        "libtryst_topology", "libhwloc", "libxml2", "libjansson",
+        "libnvidia-ml",      "blas",     "lapack"};
     tryst_ctx *ctx;
     tryst_group *group;
     bool planner = argc > 1 && strcmp(argv[1], "planner") == 0;

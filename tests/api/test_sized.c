@@ -261,6 +261,21 @@ static tryst_status plan_info_call(void *sized)
     return tryst_plan_info_get(at.plan, sized);
 }
 
+static tryst_status plan_tree_call(void *sized)
+{
+    return tryst_plan_tree_get(at.plan, 0, sized);
+}
+
+static tryst_status topo_node_call(void *sized)
+{
+    return tryst_topo_node_get(at.topo, 0, sized);
+}
+
+static tryst_status topo_link_call(void *sized)
+{
+    return tryst_topo_link_get(at.topo, 0, sized);
+}
+
 static tryst_status route_call(void *sized)
 {
     return tryst_topo_route(at.topo, 0, 1, sized);
@@ -312,6 +327,9 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_device_info, device_call, TRYST_OK),
         SIZED_OUTPUT(tryst_pool_counts, counts_call, TRYST_OK),
         SIZED_OUTPUT(tryst_plan_info, plan_info_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_plan_tree, plan_tree_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_topo_node, topo_node_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_topo_link, topo_link_call, TRYST_OK),
         SIZED_OUTPUT(tryst_route_info, route_call, TRYST_OK),
         SIZED_OUTPUT(tryst_profile_node, profile_node_call, TRYST_OK),
         SIZED_OUTPUT(tryst_profile_origin, profile_origin_call, TRYST_OK),
@@ -478,6 +496,40 @@ static void profile_open(void)
     unlink(path);
 }
 
+/* ---- nodes, links and trees -------------------------------------------------------- */
+
+static void test_topology_is_read(void **state)
+{
+    tryst_topo_node node = {.struct_size = sizeof node};
+    tryst_topo_link link = {.struct_size = sizeof link};
+    tryst_plan_tree tree = {.struct_size = sizeof tree};
+    (void)state;
+    assert_int_equal(tryst_topo_nodes(at.topo), 3);
+    assert_int_equal(tryst_topo_links(at.topo), 4);
+    assert_int_equal(tryst_topo_node_get(at.topo, 2, &node), TRYST_OK);
+    assert_string_equal(node.name, "s");
+    assert_string_equal(node.short_name, "s");
+    assert_string_equal(node.kind, "switch");
+    assert_true(node.parent == -1 && node.machine == -1 && !node.label && !node.pci);
+    assert_int_equal(tryst_topo_link_get(at.topo, 2, &link), TRYST_OK);
+    assert_true(link.from == 1 && link.to == 2 && link.two_way && !link.down);
+    assert_true(link.bytes_per_s == 1e9 / 8);
+    assert_string_equal(link.kind, "unknown");
+    assert_string_equal(link.text, "link 0.125 GB/s (imported)");
+    assert_int_equal(tryst_topo_link_get(at.topo, 3, &link), TRYST_OK);
+    assert_true(link.from == 2 && link.to == 1 && !link.two_way);
+    assert_int_equal(tryst_plan_tree_get(at.plan, 0, &tree), TRYST_OK);
+    assert_true(tree.share > 0 && tree.parents[tree.root] == -1 && !tree.ranks);
+    assert_int_equal(tree.parents[1 - tree.root], tree.root);
+    assert_int_equal(tryst_topo_node_get(at.topo, 3, &node), TRYST_E_INVALID);
+    assert_string_equal(tryst_last_error(),
+                        "not a node of the topology: 3 (it has 3, from 0)");
+    assert_int_equal(tryst_topo_link_get(at.topo, -1, &link), TRYST_E_INVALID);
+    assert_int_equal(tryst_plan_tree_get(at.plan, 99, &tree), TRYST_E_INVALID);
+    assert_int_equal(tryst_topo_node_get(NULL, 0, &node), TRYST_E_INVALID);
+    assert_int_equal(tryst_topo_link_get(at.topo, 0, NULL), TRYST_E_INVALID);
+}
+
 static int setup(void **state)
 {
     static const char racks[] =
@@ -527,9 +579,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structs),   cmocka_unit_test(test_callbacks),
-        cmocka_unit_test(test_sentences), cmocka_unit_test(test_config_get),
-        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_topology_is_read), cmocka_unit_test(test_structs),
+        cmocka_unit_test(test_callbacks),        cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_config_get),       cmocka_unit_test(test_version),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -71,7 +71,7 @@ BEGIN {
     may["tests/build"] = "tests"
     may["tests/core"] = "tests core"
     may["tests/perf"] = "tests core"
-    may["tests/topology"] = "tests core " topology
+    may["tests/topology"] = "tests tools core " topology
     may["tests/transports"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports
     may["tests/transports/fault"] = "tests core transports/memory transports"
     may["tests/transports/link"] = "tests core transports/link"
@@ -83,12 +83,12 @@ BEGIN {
     may["tests/context"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
     may["tests/api/hostile"] = "tests core " topology " " transports " commsched/sched " rendezvous
     may["tests/sim"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched collectives context"
-    may["tests/pipeline"] = "tests " pipeline
+    may["tests/pipeline"] = "tests core " pipeline
     may["tests/support/fake_stage"] = "tests " pipeline
     may["tests/support/fake_cudart"] = "tests " pipeline
     may["tests/gpu"] = "tests tests/pipeline " pipeline
-    may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/profile"
-    may["tests/tools"] = "tests tools/launch tools/bench tools/order tools/perf"
+    may["tests/fuzz"] = "tests tools tests/rendezvous tests/topology core " topology " " transports " " rendezvous " commsched/sched commsched/profile"
+    may["tests/tools"] = "tests core tools/launch tools/bench tools/order tools/perf"
 
     # Backends do not include each other; pair/ and fabric/ are no backends, but parts
     # that two backends share.

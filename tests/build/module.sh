@@ -49,7 +49,7 @@ module "$dir/other/tryst" "0.0.0-0000000000000000"
 
 host shared -L"$dir/good" -ltryst
 # shellcheck disable=SC2046 # a list of options
-host static "$BUILD/lib/libtryst.a" $(pkg-config --libs libsodium jansson) -ldl -lm -pthread
+host static "$BUILD/lib/libtryst.a" $(pkg-config --libs libsodium) -ldl -lm -pthread
 host loading -DHOST_DLOPEN -ldl
 
 answer="available: abi-test: all calls answered"

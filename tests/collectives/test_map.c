@@ -180,40 +180,40 @@ static void test_equal_shares(void **state)
 static void test_scratch_is_bounded(void **state)
 {
     struct scratch scratch;
-    void *slots[5];
+    void *buffers[5];
     uint64_t before = alloc_live_count();
     scratch_init(&scratch, 64 << 10);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(scratch_get(&scratch, 16000, &slots[i]), TRYST_OK);
+        assert_int_equal(scratch_get(&scratch, 16000, &buffers[i]), TRYST_OK);
     assert_false(scratch_has(&scratch, 4096));
-    assert_int_equal(scratch_get(&scratch, 4096, &slots[4]), TRYST_AGAIN);
-    scratch_put(&scratch, 16000, slots[3]);
-    /* a slot of another size */
-    assert_int_equal(scratch_get(&scratch, 4096, &slots[4]), TRYST_OK);
+    assert_int_equal(scratch_get(&scratch, 4096, &buffers[4]), TRYST_AGAIN);
+    scratch_put(&scratch, 16000, buffers[3]);
+    /* a buffer of another size */
+    assert_int_equal(scratch_get(&scratch, 4096, &buffers[4]), TRYST_OK);
     assert_true(scratch.bytes <= scratch.limit_bytes);
-    scratch_put(&scratch, 4096, slots[4]);
-    assert_int_equal(scratch_get(&scratch, 16000, &slots[3]), TRYST_OK);
+    scratch_put(&scratch, 4096, buffers[4]);
+    assert_int_equal(scratch_get(&scratch, 16000, &buffers[3]), TRYST_OK);
     assert_true(scratch.bytes <= scratch.limit_bytes);
     for (int i = 0; i < 4; i++)
-        scratch_put(&scratch, 16000, slots[i]);
+        scratch_put(&scratch, 16000, buffers[i]);
     uint64_t seen = alloc_seen_count();
-    assert_int_equal(scratch_get(&scratch, 16000, &slots[0]), TRYST_OK); /* warms up */
+    assert_int_equal(scratch_get(&scratch, 16000, &buffers[0]), TRYST_OK); /* warms up */
     assert_int_equal(alloc_seen_count(), seen);
-    scratch_put(&scratch, 16000, slots[0]);
+    scratch_put(&scratch, 16000, buffers[0]);
     scratch_close(&scratch);
     assert_int_equal(alloc_live_count(), before);
 }
 
-/* A slice that exceeds the bound gets a slot if no other slot is lent. In that case a
+/* A slice that exceeds the bound gets a buffer if no other buffer is lent. In that case a
  * failed allocation returns TRYST_E_NOMEM instead of a wait. */
 static void test_scratch_has_one(void **state)
 {
     struct scratch scratch;
-    void *slot, *other;
+    void *buffer, *other;
     scratch_init(&scratch, 4096);
-    assert_int_equal(scratch_get(&scratch, 1 << 20, &slot), TRYST_OK);
+    assert_int_equal(scratch_get(&scratch, 1 << 20, &buffer), TRYST_OK);
     assert_int_equal(scratch_get(&scratch, 4096, &other), TRYST_AGAIN);
-    scratch_put(&scratch, 1 << 20, slot);
+    scratch_put(&scratch, 1 << 20, buffer);
     scratch_close(&scratch);
     alloc_fail_at(1);
     assert_int_equal(scratch_get(&scratch, 4096, &other), TRYST_E_NOMEM);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The counters of trees over a simulated network: random trees, several collectives at
- * once, one slot of scratch per rank, and all possible events in random order. Results
+ * once, one buffer of scratch per rank, and all possible events in random order. Results
  * must have the bits of a serial fold, and every run must end. If any single rule is
  * broken, some seed must fail. */
 #include <string.h>
@@ -47,8 +47,8 @@ static struct {
     uint64_t random;
     enum rule broken;
     int ranks;
-    /* slots of scratch: limit and lent slots by rank */
-    uint32_t slots_max, slots[RANKS_MAX];
+    /* buffers of scratch: limit and lent buffers by rank */
+    uint32_t buffers_max, buffers[RANKS_MAX];
     bool scales, finishes, in_place;
     uint32_t ahead; /* of all leads */
     struct coll_lead leads[RANKS_MAX][COLLS];
@@ -135,7 +135,7 @@ static void world_make(uint64_t seed, enum rule broken)
     w.random = seed * 2654435761u + 1;
     w.broken = broken;
     w.ranks = 1 + (int)draw(RANKS_MAX);
-    w.slots_max = broken == ADD_IN_ORDER ? 64 : 1 + draw(3) / 2;
+    w.buffers_max = broken == ADD_IN_ORDER ? 64 : 1 + draw(3) / 2;
     w.scales = draw(2);
     w.finishes = draw(2);
     w.in_place = draw(2);
@@ -164,27 +164,27 @@ static void announced_update(int rank, int part, uint32_t child)
         coll_tree_ready_up(&w.parts[p->child_ranks[child]][part].tree);
 }
 
-static float *slot_get(int rank)
+static float *buffer_get(int rank)
 {
     uint32_t at = 0;
     while (w.memory_used[rank] >> at & 1)
         at++;
     w.memory_used[rank] |= UINT64_C(1) << at;
-    w.slots[rank]++;
+    w.buffers[rank]++;
     return &w.memory[rank][at];
 }
 
-static void slot_put(int rank, const float *slot)
+static void buffer_put(int rank, const float *buffer)
 {
-    w.memory_used[rank] &= ~(UINT64_C(1) << (slot - w.memory[rank]));
-    w.slots[rank]--;
+    w.memory_used[rank] &= ~(UINT64_C(1) << (buffer - w.memory[rank]));
+    w.buffers[rank]--;
 }
 
 static void grant_run(int rank, int part, uint32_t child)
 {
     struct part *p = &w.parts[rank][part];
     struct coll_child *from = &p->children[child];
-    from->slots[from->granted % COLL_GRANTS_MAX] = slot_get(rank);
+    from->buffers[from->granted % COLL_GRANTS_MAX] = buffer_get(rank);
     from->granted++;
     w.parts[p->child_ranks[child]][part].up.posted++;
 }
@@ -205,7 +205,7 @@ static void up_land_run(int rank, int part, uint32_t index)
     p->up.landed |= 1u << index;
     p->up.read[index] = sent_from(p)[index];
     if (index >= child->added && index < child->granted) {
-        *(float *)child->slots[index % COLL_GRANTS_MAX] = p->up.read[index];
+        *(float *)child->buffers[index % COLL_GRANTS_MAX] = p->up.read[index];
         coll_tree_landed(&to->tree, p->child_at, index);
     }
 }
@@ -229,7 +229,7 @@ static void work_run(int rank, int part, uint32_t broken_child)
     } else {
         struct coll_child *from = &p->children[broken_child];
         unit.index = from->added;
-        unit.slot = from->slots[from->added % COLL_GRANTS_MAX];
+        unit.buffer = from->buffers[from->added % COLL_GRANTS_MAX];
     }
     uint32_t i = unit.index;
     if (unit.work == COLL_OWN)
@@ -237,9 +237,10 @@ static void work_run(int rank, int part, uint32_t broken_child)
     else if (unit.work == COLL_FINISH)
         p->sums[i] = p->sums[i] / 3.0f;
     else
-        p->sums[i] = (unit.child ? p->sums[i] : scaled(p->own[i])) + *(float *)unit.slot;
+        p->sums[i] =
+            (unit.child ? p->sums[i] : scaled(p->own[i])) + *(float *)unit.buffer;
     if (unit.work == COLL_ADD)
-        slot_put(rank, unit.slot);
+        buffer_put(rank, unit.buffer);
     uint32_t passed = coll_tree_passed(&p->tree);
     coll_tree_advance(&p->tree, &unit);
     if (p->tree.is_root && coll_tree_passed(&p->tree) > passed)
@@ -293,7 +294,7 @@ static void child_events(int rank, int part, uint32_t child)
     if (from->slices_announced <
         coll_tree_ready_up(&w.parts[p->child_ranks[child]][part].tree))
         event_add(announced_update, rank, part, child);
-    if (may_grant(p, child) && w.slots[rank] < w.slots_max)
+    if (may_grant(p, child) && w.buffers[rank] < w.buffers_max)
         event_add(grant_run, rank, part, child);
     bool landed = from->landed >> from->added % COLL_GRANTS_MAX & 1;
     if ((w.broken == ADD_IN_ORDER && from->added < from->granted && landed) ||
@@ -438,7 +439,7 @@ static void test_grants_ahead(void **state)
     assert_false(coll_tree_next(&tree, &unit)); /* slices are still added in order */
 }
 
-/* No more slices are granted than have a place for their slot. */
+/* A child has no more granted slices than it has buffers. */
 static void test_grants_bounded(void **state)
 {
     struct coll_child child = {0};

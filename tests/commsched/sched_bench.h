@@ -29,12 +29,12 @@ extern struct sched_bench t;
 
 static inline struct urgency urgent(int32_t priority, uint64_t number)
 {
-    return (struct urgency){urgency_rank(URGENCY_TRAINING, priority), 0, number};
+    return (struct urgency){urgency_sort_key(URGENCY_TRAINING, priority), 0, number};
 }
 
 static inline struct urgency background(int32_t priority, uint64_t number)
 {
-    return (struct urgency){urgency_rank(URGENCY_BACKGROUND, priority), 0, number};
+    return (struct urgency){urgency_sort_key(URGENCY_BACKGROUND, priority), 0, number};
 }
 
 /** True if the transfer could start a slice: the slice is posted and fits the lane's

@@ -345,12 +345,12 @@ static void test_raise(void **state)
     add_urgent(1, 0, 10, 10, 1, urgent(3, 2));
     add_urgent(2, 0, 10, 10, 1, background(0, 3));
     run("a");
-    sched_raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, -5));
-    sched_raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, 9));
+    sched_raise(t.sched, &t.transfers[1], urgency_sort_key(URGENCY_TRAINING, -5));
+    sched_raise(t.sched, &t.transfers[1], urgency_sort_key(URGENCY_TRAINING, 9));
     credit(0, 1);
     run("b");
     credit(1, 1);
-    sched_raise(t.sched, &t.transfers[2], urgency_rank(URGENCY_TRAINING, -5));
+    sched_raise(t.sched, &t.transfers[2], urgency_sort_key(URGENCY_TRAINING, -5));
     run("c");
     credit(2, 1);
     run("a");
@@ -692,8 +692,8 @@ static void random_step(struct random *random)
     if (!transfer->lane) {
         add_urgent(which, (int)random_range(random, LANES), 1 + random_range(random, 300),
                    1 + (uint32_t)random_range(random, SLICE_MAX), 0,
-                   (struct urgency){urgency_rank(random_range(random, 4) == 0,
-                                                 (int32_t)random_range(random, 3)),
+                   (struct urgency){urgency_sort_key(random_range(random, 4) == 0,
+                                                     (int32_t)random_range(random, 3)),
                                     random_range(random, 2), t.number++});
         if (random_range(random, 2))
             ready(which, 0);
@@ -706,7 +706,7 @@ static void random_step(struct random *random)
         break;
     case 6:
         sched_raise(t.sched, transfer,
-                    urgency_rank(URGENCY_TRAINING, (int32_t)random_range(random, 3)));
+                    urgency_sort_key(URGENCY_TRAINING, (int32_t)random_range(random, 3)));
         break;
     case 0:
     case 1:

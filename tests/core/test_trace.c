@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces are written and read back with jansson; the threaded tests are meant for
+/* Traces are written and read back with core/source; the threaded tests are meant for
  * ThreadSanitizer too. */
 #include "support/fake_clock.h"
+#include "support/json_text.h"
 #include "support/unit.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -25,53 +25,45 @@ static struct trace *trace_of(size_t events, const struct clock *clock)
     return trace;
 }
 
-/* Return the document of several traces, parsed; the ranks are 0, 1, … */
-static json_t *written(struct trace **traces, int count)
+/* Return the list of the documents of several traces; the ranks are 0, 1, … */
+static struct json *written(struct trace **traces, int count)
 {
-    json_t *whole = json_pack("{s:s, s:[]}", "displayTimeUnit", "ns", "traceEvents");
+    char *text;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
     for (int rank = 0; rank < count; rank++) {
-        char *text;
-        size_t bytes;
-        FILE *out = open_memstream(&text, &bytes);
+        fputc(rank ? ',' : '[', out);
         assert_int_equal(
             trace_write_json(traces[rank], out, &(struct origin){0, rank, 0}, NULL),
             TRYST_OK);
-        fclose(out);
-        json_error_t error;
-        json_t *document = json_loads(text, 0, &error);
-        if (!document)
-            fail_msg("line %d: %s in\n%s", error.line, error.text, text);
-        free(text);
-        json_array_extend(json_object_get(whole, "traceEvents"),
-                          json_object_get(document, "traceEvents"));
-        json_decref(document);
     }
-    return whole;
+    fputc(']', out);
+    fclose(out);
+    struct json *documents = json_of_text(text, bytes);
+    free(text);
+    return documents;
 }
 
-static json_t *events_of(json_t *document)
-{
-    return json_object_get(document, "traceEvents");
-}
+#define events_for_each(documents, event) \
+    json_for_each (documents, document_)  \
+        json_for_each (json_member(document_, "traceEvents"), event)
 
-static const char *text_in(json_t *event, const char *field)
+static const char *text_in(const struct json *event, const char *field)
 {
-    const char *text = json_string_value(json_object_get(event, field));
+    const char *text = json_string_of(json_member(event, field));
     return text ? text : "";
 }
 
-static int64_t number_in(json_t *event, const char *field)
+static int64_t number_in(const struct json *event, const char *field)
 {
-    return json_integer_value(json_object_get(event, field));
+    return json_integer_of(json_member(event, field));
 }
 
 /* Return the nth event with that name and phase; NULL if there are fewer. */
-static json_t *event_find(json_t *document, const char *name, const char *phase, int nth)
+static const struct json *event_find(const struct json *documents, const char *name,
+                                     const char *phase, int nth)
 {
-    size_t index;
-    json_t *event;
-    json_array_foreach(events_of(document), index, event)
-    {
+    events_for_each (documents, event) {
         if (strcmp(text_in(event, "name"), name) == 0 &&
             strcmp(text_in(event, "ph"), phase) == 0 && nth-- == 0)
             return event;
@@ -79,9 +71,9 @@ static json_t *event_find(json_t *document, const char *name, const char *phase,
     return NULL;
 }
 
-static void assert_us(json_t *event, const char *field, double us)
+static void assert_us(const struct json *event, const char *field, double us)
 {
-    double found = json_number_value(json_object_get(event, field));
+    double found = json_number_of(json_member(event, field));
     assert_true(found > us - 1e-4 && found < us + 1e-4);
 }
 
@@ -112,29 +104,29 @@ static void each_kind_becomes_its_phase(void **state)
     trace_instant(trace, "instant", NULL, 0, 0, 0);
     trace_counter(trace, "plain", NULL, 42, 0, 0);
     trace_counter(trace, "series", &labels3, 1, 2, UINT64_MAX);
-    json_t *document = written(&trace, 1);
+    struct json *document = written(&trace, 1);
 
-    json_t *event = event_find(document, "span", "X", 0);
+    const struct json *event = event_find(document, "span", "X", 0);
     assert_us(event, "ts", 1.0);
     assert_us(event, "dur", 3.5);
-    assert_int_equal(number_in(json_object_get(event, "args"), "b"), 2);
+    assert_int_equal(number_in(json_member(event, "args"), "b"), 2);
     assert_us(event_find(document, "backwards", "X", 0), "dur", 0);
     for (int i = 0; i < 2; i++) { /* ids used only in this process, each once */
         char id[24];
         snprintf(id, sizeof id, "0x%d", i + 1);
         event = event_find(document, "async", "b", i);
-        assert_string_equal(text_in(json_object_get(event, "id2"), "local"), id);
+        assert_string_equal(text_in(json_member(event, "id2"), "local"), id);
         event = event_find(document, "async", "e", i);
-        assert_string_equal(text_in(json_object_get(event, "id2"), "local"), id);
+        assert_string_equal(text_in(json_member(event, "id2"), "local"), id);
     }
     assert_us(event_find(document, "async", "e", 0), "ts", 2.001);
     assert_us(event_find(document, "instant", "i", 0), "ts", 1234.567);
-    assert_null(json_object_get(event_find(document, "instant", "i", 0), "args"));
+    assert_null(json_member(event_find(document, "instant", "i", 0), "args"));
     event = event_find(document, "plain", "C", 0);
-    assert_int_equal(number_in(json_object_get(event, "args"), "value"), 42);
+    assert_int_equal(number_in(json_member(event, "args"), "value"), 42);
     event = event_find(document, "series", "C", 0);
-    assert_true(json_is_real(json_object_get(json_object_get(event, "args"), "c")));
-    json_decref(document);
+    assert_true(json_is(json_member(json_member(event, "args"), "c"), JSON_REAL));
+    mem_free(document);
     trace_close(trace);
 }
 
@@ -142,11 +134,11 @@ static void arguments_beyond_doubles_stay_exact(void **state)
 {
     struct trace *trace = trace_of(64, NULL);
     trace_instant(trace, "x", &labels3, UINT64_C(1) << 53, UINT64_MAX, 0);
-    json_t *document = written(&trace, 1);
-    json_t *args = json_object_get(event_find(document, "x", "i", 0), "args");
+    struct json *document = written(&trace, 1);
+    const struct json *args = json_member(event_find(document, "x", "i", 0), "args");
     assert_true(number_in(args, "a") == INT64_C(1) << 53);
     assert_string_equal(text_in(args, "b"), "0xffffffffffffffff");
-    json_decref(document);
+    mem_free(document);
     trace_close(trace);
 }
 
@@ -162,11 +154,11 @@ static void texts_are_kept(void **state)
     assert_ptr_not_equal(trace_text(trace, "act1"), kept);
     trace_async(trace, kept, &labels, 1, 2, 7, (uint64_t)(uintptr_t)kept, 0);
     memset(text, 'x', sizeof text - 1);
-    json_t *document = written(&trace, 1);
-    json_t *args = json_object_get(event_find(document, "act\"0", "b", 0), "args");
+    struct json *document = written(&trace, 1);
+    const struct json *args = json_member(event_find(document, "act\"0", "b", 0), "args");
     assert_int_equal(number_in(args, "bytes"), 7);
     assert_string_equal(text_in(args, "key"), "act\"0");
-    json_decref(document);
+    mem_free(document);
     alloc_fail_at(1);
     assert_string_equal(trace_text(trace, "new"), "(no memory for this name)");
     assert_true(alloc_fail_off());
@@ -198,18 +190,18 @@ static void an_arrow_joins_two_ranks(void **state)
     struct trace *traces[2] = {trace_of(64, NULL), trace_of(64, NULL)};
     trace_flow_begin(traces[0], "transfer", UINT64_C(0xfedcba9876543210), 100);
     trace_flow_end(traces[1], "transfer", UINT64_C(0xfedcba9876543210), 200);
-    json_t *document = written(traces, 2);
-    json_t *begin = event_find(document, "transfer", "s", 0);
-    json_t *end = event_find(document, "transfer", "f", 0);
+    struct json *document = written(traces, 2);
+    const struct json *begin = event_find(document, "transfer", "s", 0);
+    const struct json *end = event_find(document, "transfer", "f", 0);
     assert_int_equal(number_in(begin, "pid"), 0);
     assert_int_equal(number_in(end, "pid"), 1);
     assert_string_equal(text_in(begin, "id"), "0xfedcba9876543210");
     assert_string_equal(text_in(begin, "id"), text_in(end, "id"));
     assert_string_equal(text_in(begin, "cat"), text_in(end, "cat"));
     assert_string_equal(text_in(end, "bp"), "e");
-    json_t *process = event_find(document, "process_name", "M", 1);
-    assert_string_equal(text_in(json_object_get(process, "args"), "name"), "rank 1");
-    json_decref(document);
+    const struct json *process = event_find(document, "process_name", "M", 1);
+    assert_string_equal(text_in(json_member(process, "args"), "name"), "rank 1");
+    mem_free(document);
     trace_close(traces[0]);
     trace_close(traces[1]);
 }
@@ -221,15 +213,15 @@ static void names_may_hold_anything(void **state)
     struct trace *trace = trace_of(64, NULL);
     trace_instant(trace, nasty, NULL, 0, 0, 0);
     trace_thread_name(trace, "a\"b");
-    json_t *document = written(&trace, 1);
-    json_t *thread = event_find(document, "thread_name", "M", 0);
-    assert_string_equal(text_in(json_object_get(thread, "args"), "name"), "a\"b");
+    struct json *document = written(&trace, 1);
+    const struct json *thread = event_find(document, "thread_name", "M", 0);
+    assert_string_equal(text_in(json_member(thread, "args"), "name"), "a\"b");
     assert_non_null(event_find(document,
                                "q\" b\\ n\n \x01 \x7f \xc3\xa9 \xef\xbf\xbd\xef\xbf\xbd( "
                                "\xf0\x9f\x8e\x89 \xef\xbf\xbd\xef\xbf\xbd"
                                "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd",
                                "i", 0));
-    json_decref(document);
+    mem_free(document);
     trace_close(trace);
 }
 
@@ -238,11 +230,11 @@ static void a_long_thread_name_is_cut(void **state)
     struct trace *trace = trace_of(64, NULL);
     trace_thread_name(trace, "first name, which is longer than the next");
     trace_thread_name(trace, "012345678901234567890123456789\xc3\xa9");
-    json_t *document = written(&trace, 1);
-    json_t *thread = event_find(document, "thread_name", "M", 0);
-    assert_string_equal(text_in(json_object_get(thread, "args"), "name"),
+    struct json *document = written(&trace, 1);
+    const struct json *thread = event_find(document, "thread_name", "M", 0);
+    assert_string_equal(text_in(json_member(thread, "args"), "name"),
                         "012345678901234567890123456789\xef\xbf\xbd");
-    json_decref(document);
+    mem_free(document);
     trace_close(trace);
 }
 
@@ -255,15 +247,15 @@ static void the_oldest_are_overwritten_and_counted(void **state)
     for (uint64_t i = 128; i < 300; i++)
         trace_instant(trace, "x", &labels1, i, 0, 0);
     assert_int_equal(trace_lost_count(trace), 300 - 128);
-    json_t *document = written(&trace, 1);
+    struct json *document = written(&trace, 1);
     for (int i = 0; i < 128; i++) {
-        json_t *args = json_object_get(event_find(document, "x", "i", i), "args");
+        const struct json *args = json_member(event_find(document, "x", "i", i), "args");
         assert_int_equal(number_in(args, "bytes"), 300 - 128 + i);
     }
     assert_null(event_find(document, "x", "i", 128));
-    json_t *lost = event_find(document, "events lost before this", "i", 0);
-    assert_int_equal(number_in(json_object_get(lost, "args"), "count"), 300 - 128);
-    json_decref(document);
+    const struct json *lost = event_find(document, "events lost before this", "i", 0);
+    assert_int_equal(number_in(json_member(lost, "args"), "count"), 300 - 128);
+    mem_free(document);
     trace_close(trace);
 }
 
@@ -299,17 +291,17 @@ static void traces_of_one_thread_keep_apart(void **state)
         trace_instant(a, "in a", NULL, 0, 0, 0);
         trace_instant(b, "in b", NULL, 0, 0, 0);
     }
-    json_t *document = written(&a, 1);
+    struct json *document = written(&a, 1);
     assert_non_null(event_find(document, "in a", "i", 4));
     assert_null(event_find(document, "in b", "i", 0));
-    json_decref(document);
+    mem_free(document);
     trace_close(a);
     a = trace_of(16, NULL); /* perhaps at the same address */
     trace_instant(a, "again", NULL, 0, 0, 0);
     document = written(&a, 1);
     assert_null(event_find(document, "in a", "i", 0));
     assert_non_null(event_find(document, "again", "i", 0));
-    json_decref(document);
+    mem_free(document);
     trace_close(a);
     trace_close(b);
 }
@@ -317,9 +309,9 @@ static void traces_of_one_thread_keep_apart(void **state)
 static void an_empty_trace_is_a_document_too(void **state)
 {
     struct trace *trace = trace_of(16, NULL);
-    json_t *document = written(&trace, 1);
+    struct json *document = written(&trace, 1);
     assert_non_null(event_find(document, "process_name", "M", 0));
-    json_decref(document);
+    mem_free(document);
     trace_close(trace);
 }
 
@@ -350,7 +342,7 @@ static void no_memory_loses_events_and_counts_them(void **state)
     trace_thread_name(trace, "x");
     assert_true(alloc_fail_off());
     assert_int_equal(trace_lost_count(trace), 3);
-    json_decref(written(&trace, 1));
+    mem_free(written(&trace, 1));
     trace_close(trace);
 }
 
@@ -379,15 +371,12 @@ static void *record(void *arg)
     return NULL;
 }
 
-static void assert_all_whole(json_t *document)
+static void assert_all_whole(const struct json *document)
 {
-    size_t index;
-    json_t *event;
-    json_array_foreach(events_of(document), index, event)
-    {
+    events_for_each (document, event) {
         if (strcmp(text_in(event, "name"), "whole") != 0)
             continue;
-        json_t *args = json_object_get(event, "args");
+        const struct json *args = json_member(event, "args");
         int64_t a = number_in(args, "a");
         assert_true(number_in(args, "b") == a * 3);
         assert_true(number_in(args, "c") == a + 7);
@@ -403,19 +392,19 @@ static void reading_while_others_write_gives_whole_events(void **state)
     while (scene.recorded < THREADS) /* every ring has wrapped */
         sched_yield();
     for (int i = 0; i < 50; i++) {
-        json_t *document = written(&scene.trace, 1);
+        struct json *document = written(&scene.trace, 1);
         assert_all_whole(document);
-        json_decref(document);
+        mem_free(document);
         (void)trace_lost_count(scene.trace);
     }
     scene.go_on = 0;
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    json_t *document = written(&scene.trace, 1);
+    struct json *document = written(&scene.trace, 1);
     assert_all_whole(document);
     assert_non_null(event_find(document, "thread_name", "M", THREADS - 1));
     assert_non_null(event_find(document, "whole", "i", THREADS * 256 - 1));
-    json_decref(document);
+    mem_free(document);
     trace_close(scene.trace);
 }
 
@@ -438,9 +427,9 @@ static void threads_that_come_and_go_share_rings(void **state)
         pthread_join(thread, NULL);
     }
     assert_in_range(alloc_live_count() - live, 1, COMERS / 4);
-    json_t *document = written(&trace, 1);
+    struct json *document = written(&trace, 1);
     assert_non_null(event_find(document, "short", "i", COMERS - 1));
-    json_decref(document);
+    mem_free(document);
     trace_close(trace);
 }
 

@@ -34,15 +34,15 @@ static struct thing *pop(struct urgent_queue *queue)
 static void class_then_priority_then_step_then_number(void **state)
 {
     struct urgency order[] = {
-        {urgency_rank(URGENCY_TRAINING, INT32_MIN), 9, 9},
-        {urgency_rank(URGENCY_TRAINING, -1), 0, 5},
-        {urgency_rank(URGENCY_TRAINING, -1), 7, 1},
-        {urgency_rank(URGENCY_TRAINING, 0), 2, 0},
-        {urgency_rank(URGENCY_TRAINING, 0), 2, 1},
-        {urgency_rank(URGENCY_TRAINING, 1), 0, 0},
-        {urgency_rank(URGENCY_TRAINING, INT32_MAX), 0, 0},
-        {urgency_rank(URGENCY_BACKGROUND, INT32_MIN), 0, 0},
-        {urgency_rank(URGENCY_BACKGROUND, 0), 0, 0},
+        {urgency_sort_key(URGENCY_TRAINING, INT32_MIN), 9, 9},
+        {urgency_sort_key(URGENCY_TRAINING, -1), 0, 5},
+        {urgency_sort_key(URGENCY_TRAINING, -1), 7, 1},
+        {urgency_sort_key(URGENCY_TRAINING, 0), 2, 0},
+        {urgency_sort_key(URGENCY_TRAINING, 0), 2, 1},
+        {urgency_sort_key(URGENCY_TRAINING, 1), 0, 0},
+        {urgency_sort_key(URGENCY_TRAINING, INT32_MAX), 0, 0},
+        {urgency_sort_key(URGENCY_BACKGROUND, INT32_MIN), 0, 0},
+        {urgency_sort_key(URGENCY_BACKGROUND, 0), 0, 0},
     };
     size_t count = sizeof order / sizeof order[0];
     for (size_t a = 0; a < count; a++)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Collect the packages that building Tryst needs besides a compiler, for a machine without
-# access to a package registry: Debian's libsodium, jansson, xxHash, OpenBLAS, cmocka and
-# pkgconf, unpacked into .gpu-bundle/ (which git ignores), without their static libraries.
+# access to a package registry: Debian's libsodium, xxHash, OpenBLAS, cmocka and pkgconf,
+# unpacked into .gpu-bundle/ (which git ignores), without their static libraries.
 # This needs no root and installs nothing here. tests/gpu/run.sh builds with the bundle on
 # the other machine.
 set -euo pipefail
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 usage="usage: tests/gpu/bundle.sh   fill .gpu-bundle/ for tests/gpu/run.sh on another x86-64 machine"
 bundle=.gpu-bundle
 limit_mib=60
-packages="libsodium23 libsodium-dev libjansson4 libjansson-dev libxxhash-dev libopenblas0-pthread \
+packages="libsodium23 libsodium-dev libxxhash-dev libopenblas0-pthread \
 libopenblas-pthread-dev libgfortran5 libquadmath0 libcmocka0 libcmocka-dev pkgconf-bin libpkgconf3"
 
 say() { echo "bundle: $*" >&2; }

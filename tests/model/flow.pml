@@ -19,7 +19,7 @@
  * or started, each choice is searched, so all priorities are.
  *
  * What is left out, and why that is safe:
- *   - State is counters, as in the engine (collectives/tree.h). All of a record but
+ *   - State is counters, as in the engine (collectives/tree/tree.h). All of a record but
  *     WANT and CANCEL is a cumulative count. A frame carries the counts of the moment in
  *     which the frame is read. A frame with older counts equals one that was read
  *     earlier: the sender's later steps do not depend on that reading, so both orders

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI_Allreduce of fp32, measured as tryst-perf allreduce measures Tryst: separate input
  * and result, one round that is not counted, no barrier between rounds, and each round
- * lasts as long as its slowest rank. Rank 0 prints the median and the maximum as JSON.
- * mpich_lab.sh runs this program, which links no part of Tryst.
+ * lasts as long as its slowest rank. With "inplace" the input is where the result will
+ * be, and is zero while the clock runs. Rank 0 prints the median and the maximum as JSON.
+ * mpich_lab.sh and one_host.sh run this program, which links no part of Tryst.
  *
- * usage: mpi_allreduce <bytes> <rounds> */
+ * usage: mpi_allreduce <bytes> <rounds> [inplace] */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-enum { ROUNDS_MAX = 1000, LEAVE_S = 1 };
+enum { ROUNDS_MAX = 10000, LEAVE_S = 1 };
 
 static int doubles_compare(const void *a, const void *b)
 {
@@ -58,20 +61,25 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    bool in_place = argc > 3 && strcmp(argv[3], "inplace") == 0;
     int count = argc > 2 ? (int)(strtoull(argv[1], NULL, 10) / sizeof(float)) : 0;
     int rounds = argc > 2 ? atoi(argv[2]) : 0;
     float *in = calloc((size_t)count + 1, sizeof *in);
     float *result = calloc((size_t)count + 1, sizeof *result);
     if (count < 1 || rounds < 1 || rounds > ROUNDS_MAX || !in || !result) {
-        fprintf(stderr, "usage: mpi_allreduce <bytes> <rounds, at most %d>\n",
+        fprintf(stderr, "usage: mpi_allreduce <bytes> <rounds, at most %d> [inplace]\n",
                 ROUNDS_MAX);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     for (int i = 0; i < count; i++) {
         in[i] = (float)(rank + 1);
-        result[i] = -1; /* touch the pages before the clock runs */
+        result[i] = in_place ? 0 : -1; /* touch the pages before the clock runs */
     }
-    measure(in, result, count, rounds, seconds);
+    measure(in_place ? MPI_IN_PLACE : in, result, count, rounds, seconds);
+    if (in_place) { /* what the check expects */
+        memcpy(result, in, (size_t)count * sizeof *in);
+        MPI_Allreduce(MPI_IN_PLACE, result, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }
     int wrong = wrong_count(result, count, ranks);
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, seconds, rounds, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

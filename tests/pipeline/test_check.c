@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check of pp_bench --check, without processes: the engine trains real stages on
  * threads over the fake libtryst (delayed and reordered by TRYST_TEST_SEED), and the
- * replay must agree bit by bit. With a fault in the engine the replay must disagree and
- * name the step. */
+ * replay must agree bit by bit. With a fault in a stage the replay must disagree and name
+ * the step. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +21,7 @@
 
 #include "fake_tryst.h"
 #include "loops.h"
+#include "support/faulty_stage.h"
 
 enum { STEPS = 4, FAULT_STEP = 1, RANKS_MAX = 4 };
 
@@ -62,7 +63,6 @@ struct run {
     struct fake_world *world;
     tryst_data *data;
     tryst_stage *stages[RANKS_MAX]; /* one per rank */
-    tryst_engine_fault fault;
     int each; /* micro-batches of a step where one run has all steps; 0: as the program */
     double losses[STEPS];
     float *weights;
@@ -102,8 +102,6 @@ static void *rank_main(void *arg)
                                         .stages = mine,
                                         .feed = feed,
                                         .feed_arg = owner,
-                                        .fault = (int32_t)owner->fault,
-                                        .fault_step = FAULT_STEP,
                                         .timeout_ns = 20ull * 1000000000};
     tryst_engine *engine = NULL;
     self->status = tryst_engine_open(&params, &engine);
@@ -201,13 +199,17 @@ static void run_replayed(struct run *r, uint64_t steps_count)
 
 /* Train by engine and by replay. `digest` (may be NULL) gets the digest of the engine's
  * weights. */
-static bool check(const tryst_program *program, tryst_engine_fault fault, char *text,
+static bool check(const tryst_program *program, enum stage_fault fault, char *text,
                   size_t capacity, char *digest)
 {
     struct run trained, replayed;
     run_open(&trained, program);
     run_open(&replayed, program);
-    trained.fault = fault;
+    if (fault != STAGE_FAULT_NONE) {
+        int last = tryst_program_stages(program) - 1;
+        int stage = fault == STAGE_FAULT_STALE ? last : fault == STAGE_FAULT_SWAP ? 1 : 0;
+        faulty_stage_arm(trained.stages[stage], fault, FAULT_STEP);
+    }
     run_engine(&trained, 100000);
     run_replayed(&replayed, STEPS);
     const tryst_replay_result a = {sizeof a, trained.losses, trained.weights};
@@ -249,8 +251,7 @@ static void test_equal(void **state)
                 const char *schedule = schedules[s];
                 char digest[TRYST_DIGEST_TEXT_BYTES];
                 tryst_program *program = generate(schedule, ranks, microbatches[i]);
-                if (!check(program, TRYST_ENGINE_FAULT_NONE, text, sizeof(text),
-                           digest)) {
+                if (!check(program, STAGE_FAULT_NONE, text, sizeof(text), digest)) {
                     fail_msg("%s, %d ranks, %d micro-batches: %s", schedule, ranks,
                              microbatches[i], text);
                 }
@@ -325,18 +326,14 @@ static void test_loops(void **state)
 static void test_faults(void **state)
 {
     static const struct {
-        tryst_engine_fault fault;
+        enum stage_fault fault;
         const char *words;
-    } faults[] = {{TRYST_ENGINE_FAULT_SWAP, "step 1 is the first with another loss"},
-                  {TRYST_ENGINE_FAULT_STALE, "step 1 is the first with another loss"},
-                  {TRYST_ENGINE_FAULT_DROP, "step 2 is the first with another loss"}};
+    } faults[] = {{STAGE_FAULT_SWAP, "step 1 is the first with another loss"},
+                  {STAGE_FAULT_STALE, "step 1 is the first with another loss"},
+                  {STAGE_FAULT_DROP, "step 2 is the first with another loss"}};
     for (int s = 0; s < SCHEDULES; s++) {
         for (int i = 0; i < 3; i++) {
             char text[256];
-            bool is_naive = strcmp(schedules[s], "naive") == 0;
-            if (is_naive && faults[i].fault == TRYST_ENGINE_FAULT_SWAP) {
-                continue; /* only one micro-batch is in flight: no other to swap with */
-            }
             tryst_program *program = generate(schedules[s], 3, 4);
             assert_false(check(program, faults[i].fault, text, sizeof(text), NULL));
             if (!strstr(text, faults[i].words)) {

@@ -29,12 +29,12 @@ static void test_schedules(void **state)
                                   {3, 2}, {3, 8}, {4, 3}, {4, 4}, {5, 6}};
     int runs_count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        for (int s = 0; tryst_program_schedule_name(s); s++) {
+        for (int s = 0; tryst_program_schedule(s); s++) {
             char name[64];
-            snprintf(name, sizeof name, "%s p=%d m=%d", tryst_program_schedule_name(s),
+            snprintf(name, sizeof name, "%s p=%d m=%d", tryst_program_schedule(s)->name,
                      rows[i][0], rows[i][1]);
             tryst_program *program =
-                job_generate_if(tryst_program_schedule_name(s), rows[i][0], rows[i][1]);
+                job_generate_if(tryst_program_schedule(s)->name, rows[i][0], rows[i][1]);
             if (!program) {
                 continue;
             }

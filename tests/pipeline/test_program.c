@@ -124,9 +124,9 @@ static void test_replicas_pass(void **state)
 {
     for (int ranks = 1; ranks <= 4; ranks++) {
         for (int replicas = 1; replicas <= 4; replicas++) {
-            for (int s = 0; tryst_program_schedule_name(s); s++) {
+            for (int s = 0; tryst_program_schedule(s); s++) {
                 tryst_program *program =
-                    generate(tryst_program_schedule_name(s), ranks, 12);
+                    generate(tryst_program_schedule(s)->name, ranks, 12);
                 tryst_program_peak one[4], all[16];
                 assert_int_equal(tryst_program_check(program, NULL, one), TRYST_OK);
                 program = replicate(program, replicas);

@@ -535,9 +535,9 @@ static void check_recompute(const char *name, int option)
 
 static void test_recompute(void **state)
 {
-    for (int i = 0; tryst_program_schedule_name(i); i++) {
-        check_recompute(tryst_program_schedule_name(i), TRYST_RECOMPUTE_ALWAYS);
-        check_recompute(tryst_program_schedule_name(i), TRYST_RECOMPUTE_EXCEPT_LAST);
+    for (int i = 0; tryst_program_schedule(i); i++) {
+        check_recompute(tryst_program_schedule(i)->name, TRYST_RECOMPUTE_ALWAYS);
+        check_recompute(tryst_program_schedule(i)->name, TRYST_RECOMPUTE_EXCEPT_LAST);
     }
 }
 
@@ -628,47 +628,6 @@ static void test_refused_numbers(void **state)
     }
 }
 
-/* ---- schedules of the caller ------------------------------------------------------- */
-
-/* All on rank 0 but the last stage, in one row. */
-static tryst_status generate_own(const tryst_schedule_params *params,
-                                 tryst_program *program, int rank)
-{
-    tryst_status status = TRYST_OK;
-    for (int n = 0; n < params->microbatches_count && status == TRYST_OK; n++) {
-        const tryst_action forward = ACTION(TRYST_ACTION_FORWARD, rank, n, 0);
-        const tryst_action backward = ACTION(TRYST_ACTION_BACKWARD, rank, n, 0);
-        status = tryst_program_append(program, rank, &forward);
-        if (status == TRYST_OK) {
-            status = tryst_program_append(program, rank, &backward);
-        }
-    }
-    return status;
-}
-
-static void test_register(void **state)
-{
-    static const tryst_schedule own = {
-        .struct_size = sizeof own, .name = "own", .help = "", .generate = generate_own};
-    static const tryst_schedule known = {
-        .struct_size = sizeof known, .name = "gpipe", .generate = generate_own};
-    static const tryst_schedule colon = {
-        .struct_size = sizeof colon, .name = "a:b", .generate = generate_own};
-    static const tryst_schedule empty = {.struct_size = sizeof empty, .name = "empty"};
-    assert_int_equal(tryst_program_schedule_register(&own), TRYST_OK);
-    assert_int_equal(tryst_program_schedule_register(&own), TRYST_E_INVALID);
-    assert_int_equal(tryst_program_schedule_register(&known), TRYST_E_INVALID);
-    assert_int_equal(tryst_program_schedule_register(&colon), TRYST_E_INVALID);
-    assert_int_equal(tryst_program_schedule_register(&empty), TRYST_E_INVALID);
-    assert_int_equal(tryst_program_schedule_register(NULL), TRYST_E_INVALID);
-    tryst_program *program = generate("own", SCHEDULE(3, 5));
-    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
-    tryst_sim *sim = simulate(program, 1, 2);
-    assert_true(fabs(sim->makespan_s - 45) < 1e-9);
-    tryst_sim_free(sim);
-    tryst_program_close(program);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -676,7 +635,6 @@ int main(void)
         cmocka_unit_test(test_dapple_cap),  cmocka_unit_test(test_streams),
         cmocka_unit_test(test_predictions), cmocka_unit_test(test_recompute),
         cmocka_unit_test(test_refused),     cmocka_unit_test(test_refused_numbers),
-        cmocka_unit_test(test_register),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights as one array: initial values by the documented formula, the digest against a
- * known value, and the safetensors file, parsed by another parser (jansson). */
+ * known value, and the safetensors file, parsed by core/source. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include <tryst/weights.h>
+
+#include "support/json_text.h"
 
 static const tryst_model model = {.struct_size = sizeof(model),
                                   .kind = TRYST_MODEL_GPT,
@@ -154,7 +155,7 @@ static void test_digest(void **state)
 /* ---- safetensors ------------------------------------------------------------------- */
 
 struct reader {
-    json_t *header;
+    struct json *header;
     const uint8_t *data;
     const float *weights; /* the expected weights that follow */
     uint64_t at_bytes;
@@ -164,19 +165,17 @@ struct reader {
 static int check_tensor(void *arg, const tryst_parameter *p)
 {
     struct reader *r = arg;
-    json_t *tensor = json_object_get(r->header, p->name);
-    json_t *shape = json_object_get(tensor, "shape");
-    json_t *offsets = json_object_get(tensor, "data_offsets");
+    const struct json *tensor = json_member(r->header, p->name);
+    const struct json *shape = json_member(tensor, "shape");
+    const struct json *offsets = json_member(tensor, "data_offsets");
     assert_non_null(tensor);
-    assert_string_equal(json_string_value(json_object_get(tensor, "dtype")), "F32");
-    assert_int_equal(json_array_size(shape), p->rank);
+    assert_string_equal(json_string_of(json_member(tensor, "dtype")), "F32");
+    assert_int_equal(json_count(shape), p->rank);
     for (int d = 0; d < p->rank; d++) {
-        assert_int_equal(json_integer_value(json_array_get(shape, (size_t)d)),
-                         p->shape[d]);
+        assert_int_equal(json_integer_of(json_item(shape, (size_t)d)), p->shape[d]);
     }
-    assert_int_equal(json_integer_value(json_array_get(offsets, 0)), r->at_bytes);
-    assert_int_equal(json_integer_value(json_array_get(offsets, 1)),
-                     r->at_bytes + p->count * 4);
+    assert_int_equal(json_integer_of(json_item(offsets, 0)), r->at_bytes);
+    assert_int_equal(json_integer_of(json_item(offsets, 1)), r->at_bytes + p->count * 4);
     assert_memory_equal(r->data + r->at_bytes, r->weights, p->count * 4);
     r->weights += p->count;
     r->at_bytes += p->count * 4;
@@ -202,7 +201,6 @@ static void test_save(void **state)
 {
     uint64_t count, length;
     size_t bytes;
-    json_error_t json_error;
     float *weights = initial_weights(2, &count);
     for (int again = 0; again < 2; again++) { /* the second time over an existing file */
         assert_int_equal(tryst_weights_save(&model, weights, count, path), TRYST_OK);
@@ -211,18 +209,16 @@ static void test_save(void **state)
     memcpy(&length, file, 8);
     assert_int_equal(length % 8, 0);
     assert_int_equal(bytes, 8 + length + count * 4);
-    struct reader r = {.header =
-                           json_loadb((const char *)file + 8, length, 0, &json_error),
+    struct reader r = {.header = json_of_text((const char *)file + 8, length),
                        .data = file + 8 + length,
                        .weights = weights};
-    assert_non_null(r.header);
     assert_int_equal(tryst_model_parameter_visit(&model, check_tensor, &r), 0);
     assert_int_equal(r.at_bytes, count * 4);
-    assert_int_equal(json_object_size(r.header), r.tensors_count + 1);
-    json_t *metadata = json_object_get(r.header, "__metadata__");
-    assert_string_equal(json_string_value(json_object_get(metadata, "model")), "gpt");
-    assert_string_equal(json_string_value(json_object_get(metadata, "seed")), "77");
-    json_decref(r.header);
+    assert_int_equal(r.header->count, r.tensors_count + 1);
+    const struct json *metadata = json_member(r.header, "__metadata__");
+    assert_string_equal(json_string_of(json_member(metadata, "model")), "gpt");
+    assert_string_equal(json_string_of(json_member(metadata, "seed")), "77");
+    mem_free(r.header);
     free(file);
     free(weights);
 }

@@ -348,23 +348,22 @@ static void walk_step(int rank)
     }
 }
 
-/* Take rank `rank` one step further on its way out of the group. */
-static void walk_leave(int rank, int *stage)
+/* Take rank `rank` one state further on its way out of the group. */
+static void walk_leave(int rank)
 {
-    static void (*const stages[])(struct rendezvous *) = {
-        rendezvous_group_leave, rendezvous_group_leave_send, rendezvous_group_cut,
-        pass_reap};
-    if (*stage == 1 && one_in(8))
+    struct rendezvous *rdv = world.sides[rank].rdv;
+    if (rdv->leave.state == LEAVE_BEGUN && one_in(8))
         peer_give_up(world_peer(&world, rank, 1 - rank), TRYST_E_PEER, "is not needed");
-    stages[*stage](world.sides[rank].rdv);
-    *stage += *stage + 1 < (int)COUNT_OF(stages);
+    if (rdv->leave.state < LEAVE_CUT)
+        world_leave_next(rdv);
+    else
+        pass_reap(rdv);
 }
 
 /* Two ranks meet, and leave at any moment of the meeting, or never. Both state machines
  * must follow their drawing, and in the end no endpoint is left (world_close). */
 static void walk(void)
 {
-    int stages[2] = {0, 0};
     int turns = (int)random_range(&rng, 60);
     world_open(&world, 2, impatient);
     world_ways(&world, 1 + (int)random_range(&rng, 3));
@@ -372,7 +371,7 @@ static void walk(void)
         int rank = (int)random_range(&rng, 2);
         walk_step(rank);
         if (i > turns / 2 && one_in(6))
-            walk_leave(rank, &stages[rank]);
+            walk_leave(rank);
         for (int k = 0; k < 2; k++)
             check_peer(world_peer(&world, k, 1 - k));
     }

@@ -173,7 +173,7 @@ static tryst_status start(bool send, int n, struct edge *edge, size_t bytes)
         .scope = scope_find(&rdv->scopes, flow_step),
         .step_id = flow_step,
         .key = key,
-        .urgency = {.rank = urgency_rank(URGENCY_TRAINING, 0), .step = 1},
+        .urgency = {.sort_key = urgency_sort_key(URGENCY_TRAINING, 0), .step = 1},
         .tensor = &tensor};
     assert_non_null(params.scope);
     edge->flow.slice_bytes = edge->flow.slice_bytes ? edge->flow.slice_bytes : SLICE;
@@ -1232,10 +1232,10 @@ static void engine_fail(void *arg, tryst_op *op, struct cause cause, const char 
     engine->status = cause.status;
 }
 
-static void engine_raise(void *arg, tryst_op *op, uint64_t rank)
+static void engine_raise(void *arg, tryst_op *op, uint64_t sort_key)
 {
     struct engine *engine = arg;
-    assert_int_equal(rank, urgency_rank(URGENCY_TRAINING, -3));
+    assert_int_equal(sort_key, urgency_sort_key(URGENCY_TRAINING, -3));
     engine->raises++;
 }
 

@@ -195,7 +195,7 @@ static void start(struct piece *piece, int tensor, bool up, int other, uint64_t 
         .scope = scope_find(&side->rdv->scopes, 1),
         .step_id = 1,
         .key = key,
-        .urgency = {urgency_rank(URGENCY_TRAINING, 0), 1, number},
+        .urgency = {urgency_sort_key(URGENCY_TRAINING, 0), 1, number},
         .tensor = &memory};
     *edge = (struct edge){.piece = piece, .flow = {.slice_bytes = SLICE}};
     edge->flow.ops = up && root ? &up_ops : &other_ops;

@@ -62,7 +62,7 @@ static void start(struct edge *edge, int i, int rank)
         .scope = scope_find(&rdv->scopes, 1),
         .step_id = 1,
         .key = key,
-        .urgency = {.rank = urgency_rank(URGENCY_TRAINING, 0), .step = 1},
+        .urgency = {.sort_key = urgency_sort_key(URGENCY_TRAINING, 0), .step = 1},
         .tensor = &tensor};
     *edge = (struct edge){.flow = {.ops = &ops, .slice_bytes = SLICE}};
     assert_int_equal(rank ? flow_send(rdv, &edge->flow, &params)

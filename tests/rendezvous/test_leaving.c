@@ -50,8 +50,8 @@ static void end(int count)
 static void test_leave_comes(void **state)
 {
     tryst_op *recv = begin_broken();
-    rendezvous_group_leave(world.sides[1].rdv);
-    rendezvous_group_leave_send(world.sides[1].rdv);
+    world_leave_next(world.sides[1].rdv);
+    world_leave_next(world.sides[1].rdv);
     expect_peer_error(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
     /* The transport of a rank that has left is still reported. */
@@ -79,7 +79,7 @@ static void test_answers_come(void **state)
         recvs[i] = world_recv(&world, 0, steps[0], world_key(&world, 1, 0, edges[i]), in,
                               sizeof in, NULL);
     world_settle(&world);
-    rendezvous_group_leave(world.sides[1].rdv);
+    world_leave_next(world.sides[1].rdv);
     world_settle(&world);
     recvs[2] = world_recv(&world, 0, steps[0], world_key(&world, 1, 0, edges[2]), in,
                           sizeof in, NULL);
@@ -87,7 +87,7 @@ static void test_answers_come(void **state)
     for (int i = 0; i < 3; i++)
         expect_peer_error(recvs[i], "has left the group", 0);
     world_done(send, TRYST_E_CONTEXT);
-    rendezvous_group_leave_send(world.sides[1].rdv);
+    world_leave_next(world.sides[1].rdv);
     world.sides[1].hold_sched = false;
     world_advance(&world, NS_PER_S);
     expect_peer_error(world_recv(&world, 0, steps[0], world_key(&world, 1, 0, "last"), in,
@@ -140,8 +140,8 @@ static void failing_run(int which, bool leaves)
     if (tryst_op_test(ops[0]) != TRYST_IN_PROGRESS)
         fail_msg("a %s failed, and the peer was given up at once", names[which]);
     if (leaves) {
-        rendezvous_group_leave(world.sides[1].rdv);
-        rendezvous_group_leave_send(world.sides[1].rdv);
+        world_leave_next(world.sides[1].rdv);
+        world_leave_next(world.sides[1].rdv);
         expect_peer_error(ops[0], "has left the group", 0);
     } else {
         world_advance(&world, 1500 * NS_PER_MS);

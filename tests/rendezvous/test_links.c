@@ -26,16 +26,14 @@ static bool said(int rank, const char *text)
 static void leave(int rank)
 {
     struct rendezvous *rdv = world.sides[rank].rdv;
-    void (*const acts[])(struct rendezvous *) = {
-        rendezvous_group_leave, rendezvous_group_leave_send, rendezvous_group_cut};
-    for (size_t i = 0; i < COUNT_OF(acts); i++) {
-        acts[i](rdv);
+    while (rdv->leave.state < LEAVE_CUT) {
+        world_leave_next(rdv);
         if (world.links_slow)
             world_links_run(&world);
         for (int k = 0; k < 20; k++)
             pass_run(rdv);
     }
-    assert_true(rendezvous_group_gone(rdv));
+    assert_int_equal(rendezvous_leave_poll(rdv), LEAVE_DONE);
     rendezvous_listen_stop(rdv);
 }
 
@@ -207,14 +205,14 @@ static void test_parent_is_leaving(void **state)
         leave(1);
         world_settle(&world);
         struct rendezvous *parent = world.sides[0].rdv;
-        rendezvous_group_leave(parent);
+        world_leave_next(parent);
         if (told)
-            rendezvous_group_leave_send(parent);
+            world_leave_next(parent);
         world.sides[2].away = false;
         pass_run(world.sides[2].rdv);
         world_links_run(&world);
         if (!told)
-            rendezvous_group_leave_send(parent);
+            world_leave_next(parent);
         world.sides[2].away = true;
         leave(0);
         world.sides[2].away = false;
@@ -930,11 +928,11 @@ static void test_met_while_cut(void **state)
     world_join(&world, 0, 1);
     world.sides[0].away = true; /* rank 0 would pass on that rank 1 leaves */
     world.sides[1].hold_close = true;
-    rendezvous_group_leave(world.sides[1].rdv);
-    rendezvous_group_leave_send(world.sides[1].rdv);
-    rendezvous_group_cut(world.sides[1].rdv);
+    struct rendezvous *rdv = world.sides[1].rdv;
+    while (rdv->leave.state < LEAVE_CUT)
+        world_leave_next(rdv);
     world_settle(&world);
-    assert_false(rendezvous_group_gone(world.sides[1].rdv));
+    assert_int_equal(rendezvous_leave_poll(rdv), LEAVE_CUT);
     tryst_step *step = world_step(&world, 2, 1);
     tryst_op *send =
         world_send(&world, 2, step, world_key(&world, 2, 1, "a"), out, LARGE, NULL);
@@ -944,7 +942,7 @@ static void test_met_while_cut(void **state)
     world.sides[2].away = true;
     world.sides[1].hold_close = false;
     world_settle(&world);
-    assert_true(rendezvous_group_gone(world.sides[1].rdv));
+    assert_int_equal(rendezvous_leave_poll(rdv), LEAVE_DONE);
     world.sides[0].away = world.sides[2].away = false;
     world_settle(&world);
     world_advance(&world, 2 * NS_PER_S);
@@ -966,16 +964,15 @@ static void test_leave_behind_a_full_socket(void **state)
     world.links_room = 4;
     for (int i = 0; i < 6; i++)
         peer_heartbeat_answer(world_peer(&world, 1, 0));
-    rendezvous_group_leave(rdv);
+    world_leave_next(rdv);
     world_settle(&world);
-    rendezvous_group_leave_send(rdv);
+    world_leave_next(rdv);
     world_settle(&world);
-    assert_false(rendezvous_group_read(rdv));
+    assert_int_equal(rendezvous_leave_poll(rdv), LEAVE_SENT);
     world.sides[0].away = false;
-    for (int i = 0; i < 10 && !rendezvous_group_read(rdv); i++)
+    for (int i = 0; i < 10 && rendezvous_leave_poll(rdv) == LEAVE_SENT; i++)
         world_pass(&world);
-    assert_true(rendezvous_group_read(rdv));
-    rendezvous_group_cut(rdv);
+    assert_int_equal(rdv->leave.state, LEAVE_CUT);
     world_settle(&world);
     world_advance(&world, NS_PER_S);
     check_failed(send, 1, "rank 1 has left the group");

@@ -470,23 +470,18 @@ static void contact_step(struct side *side)
     world.hold_links = one_in(3);
 }
 
-/* Take the side one step further on its way out. A step may come before the previous one
- * has had its effect, as when the waits of tryst_group_close time out. */
-static void leave_step(int side, int *stage)
+/* Take the side one state further on its way out. */
+static void leave_step(int side)
 {
-    static void (*const stages[])(struct rendezvous *) = {
-        rendezvous_group_leave, rendezvous_group_leave_send, rendezvous_group_cut};
     struct rendezvous *rdv = world.sides[side].rdv;
-    if (*stage == (int)COUNT_OF(stages))
-        return;
-    if (*stage == 0)
+    if (rdv->leave.state == LEAVE_NONE) {
         pass_run(rdv); /* runs earlier submissions */
-    if (*stage == 0)
         for (int step = 0; step < STEPS; step++) {
             visits[side][step].step = NULL; /* the group's close closes it */
             visits[side][step].came = true;
         }
-    stages[(*stage)++](rdv);
+    }
+    world_leave_next(rdv);
 }
 
 static void short_check(const struct end *end)
@@ -501,7 +496,7 @@ static void short_check(const struct end *end)
 static void short_life_end(void)
 {
     for (int i = 0; i < SIDES; i++)
-        assert_true(rendezvous_group_gone(world.sides[i].rdv));
+        assert_int_equal(rendezvous_leave_poll(world.sides[i].rdv), LEAVE_DONE);
     for (int i = 0; i < OPS; i++) {
         short_check(&pairs[i].send);
         short_check(&pairs[i].recv);
@@ -513,7 +508,6 @@ static void short_life_end(void)
 static void short_life(void)
 {
     const struct world_setting settings[] = {{"connect_timeout", "5s"}, {0}};
-    int stages[SIDES] = {0};
     int turns = (int)random_range(&rng, 120);
     world_open(&world, SIDES, settings);
     world_ways(&world, 1 + (int)random_range(&rng, 3));
@@ -529,7 +523,7 @@ static void short_life(void)
         if (one_in(4))
             clock_fake_advance(&world.clock, random_range(&rng, 3 * NS_PER_S));
         if (one_in(8))
-            leave_step(side, &stages[side]);
+            leave_step(side);
         for (uint64_t n = random_range(&rng, 4); n > 0; n--)
             world_pass(&world);
     }
@@ -537,7 +531,7 @@ static void short_life(void)
         knobs_release(&world.sides[i]);
     world.hold_links = false;
     for (int n = 0; n < 3 * SIDES; n++) {
-        leave_step(n % SIDES, &stages[n % SIDES]);
+        leave_step(n % SIDES);
         world_settle(&world);
     }
     short_life_end();

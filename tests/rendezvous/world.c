@@ -8,14 +8,14 @@ struct world *world_current;
 
 /* ---- open -------------------------------------------------------------------------- */
 
-static tryst_status side_rail_open(tryst_ctx *ctx, int kind, uint32_t place, char *text)
+static tryst_status side_rail_open(tryst_ctx *ctx, int kind, uint32_t nic, char *text)
 {
     struct side *side = (struct side *)(void *)ctx;
     if (kind != TRANSPORT_SELF && (side->no_rails || kind == side->no_kind)) {
         snprintf(text, TRANSPORT_TEXT_MAX, "no such thing here");
         return TRYST_E_UNSUPPORTED;
     }
-    rendezvous_rail_add(side->rdv, kind, place, &side->rail.base);
+    rendezvous_rail_add(side->rdv, kind, nic, &side->rail.base);
     return TRYST_OK;
 }
 
@@ -269,6 +269,13 @@ static void knobs_release(struct side *side)
     side->no_kind = 0;
 }
 
+void world_leave_next(struct rendezvous *rdv)
+{
+    if (rdv->leave.state < LEAVE_CUT)
+        rdv->leave.until_ns = clock_now_ns(rdv->clock);
+    rendezvous_leave_poll(rdv);
+}
+
 void world_close(struct world *world)
 {
     for (int i = 0; i < world->size; i++)
@@ -277,17 +284,14 @@ void world_close(struct world *world)
     world->link_again = 0;
     world_settle(world);
     world_counters_check_idle(world);
+    for (unsigned state = LEAVE_BEGUN; state <= LEAVE_CUT; state++) {
+        for (int i = 0; i < world->size; i++)
+            if (world->sides[i].rdv->leave.state < state)
+                world_leave_next(world->sides[i].rdv);
+        world_settle(world);
+    }
     for (int i = 0; i < world->size; i++)
-        rendezvous_group_leave(world->sides[i].rdv);
-    world_settle(world);
-    for (int i = 0; i < world->size; i++)
-        rendezvous_group_leave_send(world->sides[i].rdv);
-    world_settle(world);
-    for (int i = 0; i < world->size; i++)
-        rendezvous_group_cut(world->sides[i].rdv);
-    world_settle(world);
-    for (int i = 0; i < world->size; i++)
-        assert_true(rendezvous_group_gone(world->sides[i].rdv));
+        assert_int_equal(rendezvous_leave_poll(world->sides[i].rdv), LEAVE_DONE);
     world_counters_check_end(world);
     sides_close(world);
 }

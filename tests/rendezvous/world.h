@@ -184,6 +184,9 @@ tryst_status world_open_parts(struct world *world, int size,
                               const struct world_parts *parts);
 /** Let all ranks leave the group and close; fails the test when an object is left. */
 void world_close(struct world *world);
+/** Take the rank of `rdv` one state further on its way out of the group, even before the
+ *  present state has had its effect, as when the time of that is over. */
+void world_leave_next(struct rendezvous *rdv);
 
 /** Make one pass of every side; return the number of events. */
 int world_pass(struct world *world);

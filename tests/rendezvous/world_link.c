@@ -183,7 +183,7 @@ bool link_is_unix(const struct link *link)
     return link->refused_unix;
 }
 
-bool link_local_address(const struct link *link, struct link_address *address_p)
+bool link_own_address(const struct link *link, struct link_address *address_p)
 {
     return false;
 }

@@ -34,10 +34,10 @@ void sched_posted(struct sched *sched, struct transfer *transfer)
     transfer->node.urgency = &transfer->urgency;
 }
 
-void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t rank)
+void sched_raise(struct sched *sched, struct transfer *transfer, uint64_t sort_key)
 {
-    if (rank < transfer->urgency.rank)
-        transfer->urgency.rank = rank;
+    if (sort_key < transfer->urgency.sort_key)
+        transfer->urgency.sort_key = sort_key;
 }
 
 void sched_credit(struct sched *sched, struct transfer *transfer, uint64_t bytes)

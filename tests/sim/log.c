@@ -40,7 +40,7 @@ uint64_t sim_log_hash(const struct sim_log *log)
                                   (uint64_t)entry->peer,
                                   entry->a,
                                   entry->b,
-                                  entry->urgency.rank,
+                                  entry->urgency.sort_key,
                                   entry->urgency.step,
                                   entry->urgency.number};
         for (size_t j = 0; j < COUNT_OF(words); j++)

@@ -22,7 +22,7 @@ enum sim_event {
     SIM_LANE,   /**< the lane is ready, without `which`; a: its rail */
     SIM_ADD,    /**< urgency; a: bytes, b: slice bytes << 32 | posted */
     SIM_POSTED, /**< a: posted slices */
-    SIM_RAISE,  /**< urgency.rank */
+    SIM_RAISE,  /**< urgency.sort_key */
     SIM_CREDIT, /**< a: bytes */
     SIM_REMOVE,
     SIM_START,   /**< a: slice */

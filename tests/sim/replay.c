@@ -59,8 +59,8 @@ void replay_apply(struct replay *replay, const struct sim_entry *entry)
     case SIM_ADD: added(transfer, entry); break;
     case SIM_POSTED: transfer->posted = (uint32_t)entry->a; break;
     case SIM_RAISE:
-        if (entry->urgency.rank < transfer->urgency.rank)
-            transfer->urgency.rank = entry->urgency.rank;
+        if (entry->urgency.sort_key < transfer->urgency.sort_key)
+            transfer->urgency.sort_key = entry->urgency.sort_key;
         break;
     case SIM_START: *in_flight += replayed_slice_bytes(transfer, transfer->next++); break;
     case SIM_CREDIT:

@@ -69,17 +69,20 @@ static void urgency_spoil(enum sim_fault fault, struct urgency *urgency)
 {
     int32_t priority = urgency_priority(urgency);
     switch (fault) {
-    case SIM_FIFO: urgency->rank = urgency->step = 0; break;
+    case SIM_FIFO: urgency->sort_key = urgency->step = 0; break;
     case SIM_REVERSED:
-        urgency->rank = urgency_rank(urgency_class(urgency), -priority);
+        urgency->sort_key = urgency_sort_key(urgency_class(urgency), -priority);
         break;
     case SIM_NO_SHARE:
         if (urgency_class(urgency) == URGENCY_BACKGROUND)
-            urgency->rank = urgency_rank(URGENCY_TRAINING, INT32_MAX);
+            urgency->sort_key = urgency_sort_key(URGENCY_TRAINING, INT32_MAX);
         break;
-    case SIM_EQUAL_SHARE: urgency->rank = urgency_rank(URGENCY_TRAINING, priority); break;
+    case SIM_EQUAL_SHARE:
+        urgency->sort_key = urgency_sort_key(URGENCY_TRAINING, priority);
+        break;
     case SIM_UNSTEADY:
-        urgency->rank = urgency_rank(urgency_class(urgency), (int32_t)(unsteady++ % 97));
+        urgency->sort_key =
+            urgency_sort_key(urgency_class(urgency), (int32_t)(unsteady++ % 97));
         break;
     default: break;
     }
@@ -140,7 +143,7 @@ WRAPPED(void, raise, struct sched *sched, struct transfer *transfer, uint64_t ur
                                            .peer = transfer->lane->rank,
                                            .urgency = to});
     urgency_spoil(rank->sim->params.fault, &to);
-    __real_sched_raise(sched, transfer, to.rank);
+    __real_sched_raise(sched, transfer, to.sort_key);
 }
 
 WRAPPED(void, credit, struct sched *sched, struct transfer *transfer, uint64_t bytes)
@@ -246,28 +249,6 @@ static struct sched *on_sched(struct side *side)
 
 /* ---- time -------------------------------------------------------------------------- */
 
-/* tryst_group_close waits at most this long for its first condition, and for both
- * (context/group_open.c). */
-#define QUIET_NS (1 * NS_PER_S)
-#define LEAVE_NS (1500 * NS_PER_MS)
-
-/* Go one step further, as group_cut there does, when a condition has come true or its
- * time is over. */
-static void rank_leave(struct sim *sim, int which)
-{
-    struct sim_rank *rank = &sim->ranks[which];
-    struct rendezvous *rdv = sim->world.sides[which].rdv;
-    bool late = sim->world.clock.now_ns >= rank->leave_until_ns;
-    if (rank->leaving == 1 && (late || rendezvous_group_quiet(rdv)))
-        rendezvous_group_leave_send(rdv);
-    else if (rank->leaving == 2 && (late || rendezvous_group_read(rdv)))
-        rendezvous_group_cut(rdv);
-    else
-        return;
-    rank->leaving++;
-    rank->leave_until_ns = rank->leave_end_ns;
-}
-
 static void rank_leave_begin(struct sim *sim, int which)
 {
     struct sim_rank *rank = &sim->ranks[which];
@@ -275,11 +256,8 @@ static void rank_leave_begin(struct sim *sim, int which)
         return;
     rank->left = true;
     pass_run(sim->world.sides[which].rdv);
-    rendezvous_group_leave(sim->world.sides[which].rdv);
+    rendezvous_leave_poll(sim->world.sides[which].rdv);
     memset(rank->steps, 0, sizeof rank->steps); /* closed together with the group */
-    rank->leaving = 1;
-    rank->leave_until_ns = sim->world.clock.now_ns + QUIET_NS;
-    rank->leave_end_ns = sim->world.clock.now_ns + LEAVE_NS;
     sim->world.sides[which].has_events = true;
 }
 
@@ -298,15 +276,11 @@ static void rank_go(struct sim *sim, int which)
         armed = pass_arm(rdv);
         pass_awake(rdv);
     }
-    int stage = sim->ranks[which].leaving;
-    rank_leave(sim, which);
-    sim->world.sides[which].has_events |= sim->ranks[which].leaving != stage;
+    enum leave_state before = rdv->leave.state;
+    if (before == LEAVE_BEGUN || before == LEAVE_SENT)
+        sim->world.sides[which].has_events |= rendezvous_leave_poll(rdv) != before;
     uint64_t now = sim->world.clock.now_ns;
     uint64_t next = pass_next_ns(rdv);
-    if (stage == 1 || stage == 2)
-        next = next && next < sim->ranks[which].leave_until_ns
-                   ? next
-                   : sim->ranks[which].leave_until_ns;
     if (armed != TRYST_OK && (!next || next > now + NAP_NS))
         next = now + NAP_NS;
     sim->ranks[which].next_ns = next && next <= now ? now + 1 : next;

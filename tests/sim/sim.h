@@ -128,9 +128,6 @@ struct sim_rank {
     bool killed;
     /** The group is closed or closing: operations may end with any status. */
     bool left;
-    int leaving;             /**< number of steps of the close that are done */
-    uint64_t leave_until_ns; /**< time limit of the current step of the close */
-    uint64_t leave_end_ns;   /**< time limit of the last step */
     tryst_step *steps[SIM_STEPS];
 };
 

@@ -75,10 +75,10 @@ static void redirect(const char *path, int fd)
     close(file);
 }
 
-void bench_start(struct run *self, const char *words)
+static void program_start(struct run *self, char *program, const char *words)
 {
     static char copy[4096];
-    char *argv[ARGS_MAX] = {getenv("TRYST_TEST_PP_BENCH")};
+    char *argv[ARGS_MAX] = {program};
     int argc = 1;
     assert_non_null(argv[0]);
     snprintf(copy, sizeof copy, "%s", words);
@@ -99,6 +99,11 @@ void bench_start(struct run *self, const char *words)
     }
 }
 
+void bench_start(struct run *self, const char *words)
+{
+    program_start(self, getenv("TRYST_TEST_PP_BENCH"), words);
+}
+
 void bench_end(struct run *self)
 {
     int status = 0;
@@ -112,6 +117,15 @@ const struct run *bench(const char *words)
 {
     static struct run self;
     bench_start(&self, words);
+    bench_end(&self);
+    return &self;
+}
+
+const struct run *bench_faulty(const char *fault, const char *words)
+{
+    static struct run self;
+    setenv("TRYST_TEST_FAULT", fault, 1);
+    program_start(&self, getenv("TRYST_TEST_PP_BENCH_FAULTY"), words);
     bench_end(&self);
     return &self;
 }
@@ -132,14 +146,9 @@ void expect_text(const char *text, const char *words, const char *says)
     }
 }
 
-json_t *load_json(const char *name)
+struct json *load_json(const char *name)
 {
-    json_error_t error;
-    json_t *document = json_load_file(in_folder(name), 0, &error);
-    if (!document) {
-        fail_msg("%s: %s", name, error.text);
-    }
-    return document;
+    return json_of_file(in_folder(name));
 }
 
 void write_file(const char *name, const char *content)
@@ -163,10 +172,9 @@ void digest_of(const char *words, char digest[40])
     const struct run *self = bench(all);
     expect_exit(self, all, 0);
     expect_text(self->out, all, "bitwise equal");
-    json_t *document = load_json("m.json");
-    snprintf(digest, 40, "%s",
-             json_string_value(json_object_get(document, "weights_digest")));
-    json_decref(document);
+    struct json *document = load_json("m.json");
+    snprintf(digest, 40, "%s", json_string_of(json_member(document, "weights_digest")));
+    mem_free(document);
 }
 
 void expect_one_digest(const char *words, char first[40])

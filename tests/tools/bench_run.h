@@ -3,10 +3,11 @@
 #ifndef TRYST_TESTS_TOOLS_BENCH_RUN_H
 #define TRYST_TESTS_TOOLS_BENCH_RUN_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#include "support/json_text.h"
 
 struct run {
     pid_t pid;
@@ -23,7 +24,7 @@ void folder_close(void);
 /** Return the path of a file in the folder, valid for the next seven calls. */
 char *in_folder(const char *name);
 void read_into(const char *path, char *text, size_t capacity);
-json_t *load_json(const char *name);
+struct json *load_json(const char *name);
 
 void write_file(const char *name, const char *content);
 
@@ -45,6 +46,9 @@ void bench_start(struct run *self, const char *words);
 void bench_end(struct run *self);
 /** Start and end a run; the result is valid until the next run. */
 const struct run *bench(const char *words);
+/** The same by pp_bench_faulty (TRYST_TEST_PP_BENCH_FAULTY), where one rank computes
+ *  wrongly once: `fault` is NAME:STEP:RANK (faulty_bench.c). */
+const struct run *bench_faulty(const char *fault, const char *words);
 void expect_exit(const struct run *self, const char *words, int exit_status);
 void expect_text(const char *text, const char *words, const char *says);
 

@@ -98,11 +98,11 @@ struct traced {
     int sums;
 };
 
-static void traced_add(struct traced *self, const json_t *event)
+static void traced_add(struct traced *self, const struct json *event)
 {
-    const char *name = json_string_value(json_object_get(event, "name"));
-    double begin = json_number_value(json_object_get(event, "ts"));
-    double end = begin + json_number_value(json_object_get(event, "dur"));
+    const char *name = json_string_of(json_member(event, "name"));
+    double begin = json_number_of(json_member(event, "ts"));
+    double end = begin + json_number_of(json_member(event, "dur"));
     if (strncmp(name, "backward ", 9) == 0 && end > self->backward_end) {
         self->backward_end = end;
     }
@@ -125,21 +125,17 @@ static void trace_read(const char *more, struct traced steps[TRACED_STEPS + 1])
              "-n 2 --dp 2 --model gpt " TINY " --steps %d --trace %s %s", TRACED_STEPS,
              in_folder("dp.trace"), more);
     expect_exit(bench(words), words, 0);
-    json_t *document = load_json("dp.trace");
-    size_t index;
-    json_t *event;
+    struct json *document = load_json("dp.trace");
     memset(steps, 0, (TRACED_STEPS + 1) * sizeof *steps);
-    json_array_foreach(json_object_get(document, "traceEvents"), index, event)
-    {
-        json_int_t step =
-            json_integer_value(json_object_get(json_object_get(event, "args"), "arg"));
-        const char *name = json_string_value(json_object_get(event, "name"));
-        if (name && json_integer_value(json_object_get(event, "pid")) == 0 && step > 0 &&
+    json_for_each (json_member(document, "traceEvents"), event) {
+        int64_t step = json_integer_of(json_member(json_member(event, "args"), "arg"));
+        const char *name = json_string_of(json_member(event, "name"));
+        if (name && json_integer_of(json_member(event, "pid")) == 0 && step > 0 &&
             step <= TRACED_STEPS) {
             traced_add(&steps[step], event);
         }
     }
-    json_decref(document);
+    mem_free(document);
 }
 
 /* The first sums begin within the last backward, and forwards of the next step begin
@@ -169,21 +165,18 @@ static void test_profile(void **state)
 {
     static const char words[] = "-n 2 --dp 2 --model gpt " TINY " --steps 4 --profile ";
     char line[512];
-    size_t index;
-    json_t *node;
     int sums = 0, backwards = 0, forwards = 0;
     snprintf(line, sizeof line, "%s%s", words, in_folder("dp.%r.profile"));
     expect_exit(bench(line), line, 0);
     for (int rank = 0; rank < 2; rank++) {
-        json_t *document = load_json(rank ? "dp.1.profile" : "dp.0.profile");
-        json_array_foreach(json_object_get(document, "nodes"), index, node)
-        {
-            const char *name = json_string_value(json_object_get(node, "name"));
-            sums += strncmp(name, "sum0.", 5) == 0 && json_object_get(node, "bytes");
+        struct json *document = load_json(rank ? "dp.1.profile" : "dp.0.profile");
+        json_for_each (json_member(document, "nodes"), node) {
+            const char *name = json_string_of(json_member(node, "name"));
+            sums += strncmp(name, "sum0.", 5) == 0 && json_member(node, "bytes");
             backwards += strncmp(name, "thread 0;0B", 11) == 0;
             forwards += strncmp(name, "thread 0;0F", 11) == 0;
         }
-        json_decref(document);
+        mem_free(document);
     }
     assert_int_equal(sums, 2 * 6);   /* four layers and two ends */
     assert_true(backwards >= 2 * 4); /* of four micro-batches; one is cut by reports */
@@ -197,12 +190,15 @@ static void test_profile(void **state)
 static void test_replica_faults(void **state)
 {
     static const char *const faults[] = {"lose", "twice", "drop"};
-    char words[512];
+    char words[512], fault[32];
     for (size_t i = 0; i < 2 * sizeof faults / sizeof *faults; i++) {
+        int ranks = i % 2 ? 4 : 2;
+        /* the last replica of stage 0; of a dropped gradient the first one */
+        snprintf(fault, sizeof fault, "%s:3:%d", faults[i / 2],
+                 i / 2 < 2 ? ranks / 2 : 0);
         snprintf(words, sizeof words,
-                 "-n %d --dp 2 --model gpt " TINY " --steps 5 --check --fault %s:3",
-                 i % 2 ? 4 : 2, faults[i / 2]);
-        const struct run *self = bench(words);
+                 "-n %d --dp 2 --model gpt " TINY " --steps 5 --check", ranks);
+        const struct run *self = bench_faulty(fault, words);
         expect_exit(self, words, 1);
         expect_text(self->err, words, "check failed: step 4");
     }

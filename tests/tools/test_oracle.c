@@ -46,7 +46,7 @@ static struct oracle *graph_open(const struct graph *graph)
     memcpy(profile->nodes, graph->nodes, sizeof graph->nodes);
     for (uint32_t e = 0; e < graph->edges_count; e++)
         order_node_after(profile, graph->edges[e].to, graph->edges[e].from);
-    struct order_graph made = order_graph_open(profile, NULL, false);
+    struct order_graph made = order_graph_open(profile, NULL);
     order_profile_close(profile);
     return oracle_open(&made, &network);
 }

@@ -126,10 +126,10 @@ static void check(const struct order_profile *profile, const struct order_params
 {
     struct order_row row;
     struct order_groups buckets = order_buckets(profile, params);
-    struct order_graph graph = order_graph_open(
-        profile, order == ORDER_BUCKETS ? &buckets : NULL, order == ORDER_BUCKETS);
+    struct order_graph graph =
+        order_graph_open(profile, order == ORDER_BUCKETS ? &buckets : NULL);
     int32_t *priorities = order_priorities(profile, &params->network);
-    assert_true(order_replay(profile, params, order, NULL, &row));
+    assert_true(order_replay(profile, params, order, &row));
     double seconds = replay(&graph, order == ORDER_PRIORITY ? priorities : NULL);
     if (fabs(seconds - row.seconds) > 1e-6)
         fail_msg("%s: the graph takes %.9g s, the profile %.9g s", row.name, seconds,

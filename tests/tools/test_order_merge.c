@@ -117,7 +117,7 @@ static void bounds(void **state)
         merged = merge(both[0], both[1]);
         double together = bound(merged, rate);
         assert_true(together > each[0] - 1e-9 && together > each[1] - 1e-9);
-        assert_true(order_replay(merged, &params, ORDER_PREEMPT, NULL, &row));
+        assert_true(order_replay(merged, &params, ORDER_PREEMPT, &row));
         near(row.seconds, together);
         order_row_free(&row);
         order_profile_close(merged);

@@ -114,8 +114,6 @@ refused 'is a loop, and replicas run programs that drain in each step; add the o
     --schedule pipedream
 printf '0F0,BODY,0B0,0UPDATE,0F1v1,EPILOGUE,0B0,0UPDATE\n,BODY,1F0,1B0,1UPDATE,EPILOGUE,1F0,1B0,1UPDATE\n' >"$dir/loop.csv"
 refused 'give a file without the marks' --dp 2 -n 4 --schedule "$dir/loop.csv"
-refused 'the first two micro-batches of a step one behind the other' --fault swap -n 2 --schedule naive:recompute=always
-refused 'the first two micro-batches of a step one behind the other' --fault swap -n 2 --schedule pipedream
 refused '"every" must divide the micro-batches of a step' -n 4 --schedule pipedream:every=3
 ! grep -q 'or a FILE.csv' "$dir/out" || fail "a file instead of an option: $(cat "$dir/out")"
 # A loop's file whose first rank does nothing.

@@ -50,7 +50,6 @@ plan() {
 }
 
 plan slow.json 5
-near "$(field ring_s_per_gbit plan.json)" 7.5 || bad "ring of slow.json: $(field ring_s_per_gbit plan.json)"
 cp plan.json slow.plan
 plan equal.json 1.5
 plan racks.json 2.5
@@ -93,7 +92,6 @@ says() { # <pattern> <options…>
     grep -q -- "$pattern" out || bad "'$*' does not say '$pattern'"
 }
 says 'lower bound  5 s per Gbit' plan --input slow.json
-says 'best ring    7.5 s per Gbit (1.5 times' plan --input slow.json
 says '^2 links$' explain --input slow.json --from h0 --to h2
 says 'bottleneck: sw0 -> h2, 0.4 Gbit/s' explain --input slow.json --from h0 --to 2
 says '1 MiB: 21.01 ms predicted, 40 us of it latency' explain --input slow.json --from h0 --to h2 --size 1M
@@ -107,59 +105,26 @@ says '"tryst_graph"' --input slow.json --format json
 cp out dump.json
 plan dump.json 5
 
-# the best shape depends on the size: a broadcast to eight behind one switch
 {
     printf '{"ranks":["a","b","c","d","e","f","g","h"],"nodes":["s"],"links":['
     for rank in a b c d e f g; do printf '{"a":"%s","b":"s","gbit_per_s":1,"latency_us":10},' $rank; done
     printf '{"a":"h","b":"s","gbit_per_s":1,"latency_us":10}]}'
 } >eight.json
-says 'predicted for 1 bytes: flat wins$' plan --input eight.json --op broadcast --size 1
-says '    flat             20.06 us = latency 20 us + moving 0.056 us, root a' plan --input eight.json --op broadcast --size 1
-says '    binomial         60.02 us = latency 60 us + moving 0.024 us, root a' plan --input eight.json --op broadcast --size 1
-says 'predicted for 64 MiB: plan wins$' plan --input eight.json --op broadcast --size 64M
-"$topo" plan --input eight.json --op broadcast --size 1 --json sized.json
-grep -q '"size_bytes": 1, "wins": "flat", "latency_known": true' sized.json || bad "the JSON does not say which shape wins"
-"$topo" verify sized.json --input eight.json >out || bad "a plan with predicted times does not hold"
-says 'summing 1.966 us' plan --input eight.json --op reduce --size 4096 --sum-rate 6.25
-says 'sums at 6.25 GB/s a rank: as given' plan --input eight.json --op reduce --size 4096 --sum-rate 6.25
-says 'sums at 7 GB/s a rank: one core, .*measured (--sum-rate)' plan --input eight.json --size 1M
-says 'sums at 1117 GB/s a rank: H100 .*data sheet' plan --input 'node:1 gpu:8 nvlink:450GB' --size 256M
-# a star on which the plan is a flat tree: one shape, one time; and the ring at the
-# slowest rank's pace
-{
-    printf '{"ranks":["a","b","c","d","e","f"],"nodes":["s"],"links":['
-    for rank in a b c d; do printf '{"a":"%s","b":"s","gbit_per_s":100},' $rank; done
-    printf '{"a":"e","b":"s","gbit_per_s":25},{"a":"f","b":"s","gbit_per_s":10}]}'
-} >uneven.json
-says '    plan             53.79 ms ' plan --input uneven.json --size 64M
-grep -q '    flat             53.79 ms ' out || bad "the flat tree is not the plan's equal: $(cat out)"
-grep -q '    ring             89.48 ms = ' out || bad "the ring of an uneven star: $(cat out)"
-grep -q '    halving-doubling ' out || bad "halving-doubling is no rival: $(cat out)"
-"$topo" plan --input uneven.json --size 64M --json sized.json
-"$topo" verify sized.json --input uneven.json >out || bad "rings and rates do not hold"
-"$topo" plan --input eight.json --size 64K --json sized.json
-for change in 's/"wins": "[^"]*"/"wins": "two-level"/' 's/"size_bytes": 65536/"size_bytes": 65537/' \
-    's/"sum_gb_per_s": 7/"sum_gb_per_s": 8/' 's/"latency_known": true/"latency_known": false/' \
-    's/"sum_rate_from": "core"/"sum_rate_from": "H100"/' 's/"shape": "ring"/"shape": "star"/' \
-    's/"shape": "flat"/"shape": "round"/' 's/\("step": "round shares", "trees": [0-9]*\)/\11/'; do
-    sed "$change" sized.json >changed.json
-    cmp -s sized.json changed.json && bad "$change changes nothing"
-    "$topo" verify changed.json --input eight.json 2>err && bad "a plan after $change holds"
-    grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
-done
 
 # the trees by size: a table, a valid document, and an invalid one after any change
 says '^  by size$' plan --input eight.json
-grep -q '^    64 MiB .* ms *[0-9.]* *[0-9.]* ms *[0-9.]* ms$' out || bad "no row for 64 MiB: $(cat out)"
+grep -q '^    64 MiB .* ms *[0-9.]* ms *[0-9.]*$' out || bad "no row for 64 MiB: $(cat out)"
 says '^  digest       [0-9a-f]\{16\}$' plan --input eight.json
 grep -c '^    [0-9]* [KM]iB ' out | grep -qx 6 || bad "not six sizes: $(cat out)"
-says '64 MiB .* -  *-$' plan --input eight.json --op reduce
 "$topo" plan --input eight.json --op allgather >out
 grep -q 'by size' out && bad "an all-gather has trees by size"
+"$topo" plan --input eight.json --sum-rate 6.25 --json sized.json
+grep -q '"size_sum_gb_per_s": 6.25' sized.json || bad "the given rate of sums is not in the document"
+"$topo" verify sized.json --input eight.json >out || bad "trees by size at a given rate do not hold"
 "$topo" plan --input eight.json --json sized.json
 "$topo" verify sized.json --input eight.json >out || bad "trees by size do not hold"
 for change in 's/"bytes_max": 16384/"bytes_max": 16385/' 's/"slice_bytes": [0-9]*/"slice_bytes": 65537/' \
-    's/"digest": "[0-9a-f]/"digest": "x/' 's/"halving_doubling_s": [0-9]/"halving_doubling_s": 5/' \
+    's/"digest": "[0-9a-f]/"digest": "x/' \
     's/"size_trees"/"size_tree"/' 's/"size_sum_gb_per_s": null/"size_sum_gb_per_s": 8/' \
     's/{"tree": 0, "share": 1}/{"tree": 0, "share": 0.5}/' 's/{"tree": 0,/{"tree": 1,/'; do
     sed "$change" sized.json >changed.json
@@ -195,7 +160,7 @@ refused 'goes with --op' plan --input slow.json --root h1
 refused 'not among --ranks' plan --input slow.json --op reduce --ranks 0,1 --root h2
 refused 'twice' plan --input slow.json --ranks 0,0
 refused 'trees-max' plan --input slow.json --trees-max many
-refused 'must be bytes' plan --input slow.json --size much
+refused 'must be bytes' explain --input slow.json --from h0 --to h1 --size much
 refused 'unexpected word' plan --input slow.json extra
 refused 'is not allowed here' plan --input slow.json --from h0
 refused 'no-such' plan --no-such
@@ -204,7 +169,7 @@ refused 'verify needs' verify --input slow.json
 refused 'cannot read missing.plan' verify missing.plan --input slow.json
 refused 'needs --from' explain --input slow.json --to h1
 refused 'to itself' explain --input slow.json --from h1 --to 1
-refused 'sum-rate' plan --input slow.json --size 1 --sum-rate 0
+refused 'sum-rate' plan --input slow.json --sum-rate 0
 refused 'size' explain --input slow.json --from h1 --to h2 --size 1X
 refused 'no route' explain --input cut.json --from a --to b
 refused 'unknown format' --input slow.json --format cuneiform

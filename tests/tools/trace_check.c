@@ -10,12 +10,13 @@
  * process or is used twice, a beginning without an end. Bytes in flight are above zero at
  * some time, grow only within the window (or are one slice) and return to zero. Exit
  * status 0: no error. */
-#include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "support/json_text.h"
 
 enum { RANKS_MAX = 16, ARROWS_MAX = 100000, SPANS_MAX = 100000 };
 
@@ -43,32 +44,32 @@ static int wrong;
         wrong++;             \
     } while (0)
 
-static const char *text_of(const json_t *event, const char *field)
+static const char *text_of(const struct json *event, const char *field)
 {
-    const char *text = json_string_value(json_object_get(event, field));
+    const char *text = json_string_of(json_member(event, field));
     return text ? text : "";
 }
 
-static double number_of(const json_t *event, const char *field)
+static double number_of(const struct json *event, const char *field)
 {
-    return json_number_value(json_object_get(event, field));
+    return json_number_of(json_member(event, field));
 }
 
-static int rank_of(const json_t *event)
+static int rank_of(const struct json *event)
 {
-    json_int_t rank = json_integer_value(json_object_get(event, "pid"));
+    int64_t rank = json_integer_of(json_member(event, "pid"));
     return rank >= 0 && rank < RANKS_MAX ? (int)rank : 0;
 }
 
 /* ---- clocks ------------------------------------------------------------------------ */
 
-static void clock_check(const json_t *event, int false_rank, double ahead_us)
+static void clock_check(const struct json *event, int false_rank, double ahead_us)
 {
-    const json_t *args = json_object_get(event, "args");
+    const struct json *args = json_member(event, "args");
     int rank = rank_of(event);
     double offset_us = number_of(args, "clock_offset_ns") / 1e3;
     double truth_us = rank == false_rank ? -ahead_us : 0;
-    if (!json_object_get(args, "clock_offset_ns")) {
+    if (!json_member(args, "clock_offset_ns")) {
         WRONG("rank %d has no offset to rank 0's clock", rank);
         return;
     }
@@ -95,11 +96,11 @@ static struct arrow *arrow_of(const char *id)
     return &arrows[arrows_count++];
 }
 
-static void arrow_add(const json_t *event, bool begins)
+static void arrow_add(const struct json *event, bool begins)
 {
     struct arrow *arrow = arrow_of(text_of(event, "id"));
     struct end end = {number_of(event, "ts"), rank_of(event),
-                      (int)json_integer_value(json_object_get(event, "tid"))};
+                      (int)json_integer_of(json_member(event, "tid"))};
     if (begins) {
         arrow->from = end;
         arrow->begins++;
@@ -109,15 +110,12 @@ static void arrow_add(const json_t *event, bool begins)
     }
 }
 
-static bool span_around(const json_t *events, const struct end *end)
+static bool span_around(const struct json *events, const struct end *end)
 {
-    size_t index;
-    json_t *event;
-    json_array_foreach((json_t *)events, index, event)
-    {
+    json_for_each (events, event) {
         double begin = number_of(event, "ts");
         if (strcmp(text_of(event, "ph"), "X") == 0 && rank_of(event) == end->rank &&
-            json_integer_value(json_object_get(event, "tid")) == end->row &&
+            json_integer_of(json_member(event, "tid")) == end->row &&
             begin <= end->at_us && end->at_us <= begin + number_of(event, "dur") &&
             number_of(event, "dur") > 0)
             return true;
@@ -125,7 +123,7 @@ static bool span_around(const json_t *events, const struct end *end)
     return false;
 }
 
-static void arrow_check(const json_t *events, const struct arrow *arrow)
+static void arrow_check(const struct json *events, const struct arrow *arrow)
 {
     double slack_us = error_us[arrow->from.rank] + error_us[arrow->to.rank];
     if (arrow->begins != 1 || arrow->ends != 1) {
@@ -153,14 +151,14 @@ struct span {
 static struct span spans[SPANS_MAX];
 static size_t spans_count;
 
-static void span_add(const json_t *event)
+static void span_add(const struct json *event)
 {
     if (spans_count == SPANS_MAX)
         exit(2);
     long long begin = llround(number_of(event, "ts") * 1e3);
     spans[spans_count++] = (struct span){
         begin, begin + llround(number_of(event, "dur") * 1e3), rank_of(event),
-        (int)json_integer_value(json_object_get(event, "tid")), text_of(event, "name")};
+        (int)json_integer_of(json_member(event, "tid")), text_of(event, "name")};
 }
 
 static int by_row_and_time(const void *a, const void *b)
@@ -197,34 +195,54 @@ static void spans_check(void)
 
 /* ---- asynchronous events ----------------------------------------------------------- */
 
-static json_t *open_ids; /* ids of a process: 1 begun, 2 ended */
+struct async {
+    int rank;
+    const char *id, *name;
+    size_t order; /* in the trace */
+    bool begins;
+};
 
-static void async_check(const json_t *event, bool begins)
+static struct async asyncs[2 * SPANS_MAX];
+static size_t asyncs_count;
+
+static void async_add(const struct json *event, bool begins)
 {
-    char id[64];
-    const json_t *local = json_object_get(json_object_get(event, "id2"), "local");
-    if (!local || json_object_get(event, "id")) {
+    const char *id = text_of(json_member(event, "id2"), "local");
+    if (!*id || json_member(event, "id")) {
         WRONG("rank %d: \"%s\" has an id without its process", rank_of(event),
               text_of(event, "name"));
         return;
     }
-    snprintf(id, sizeof id, "%d %s", rank_of(event), json_string_value(local));
-    if (json_integer_value(json_object_get(open_ids, id)) != (begins ? 0 : 1))
-        WRONG("rank %d: id %s of \"%s\" is used twice", rank_of(event), id,
-              text_of(event, "name"));
-    json_object_set_new(open_ids, id, json_integer(begins ? 1 : 2));
+    if (asyncs_count == 2 * SPANS_MAX)
+        exit(2);
+    asyncs[asyncs_count] =
+        (struct async){rank_of(event), id, text_of(event, "name"), asyncs_count, begins};
+    asyncs_count++;
 }
 
-static void async_end_check(void)
+static int by_id_and_order(const void *a, const void *b)
 {
-    const char *id;
-    json_t *state;
-    json_object_foreach(open_ids, id, state)
-    {
-        if (json_integer_value(state) != 2)
-            WRONG("id %s has no end", id);
+    const struct async *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank - y->rank;
+    int order = strcmp(x->id, y->id);
+    return order ? order : x->order < y->order ? -1 : 1;
+}
+
+/* Each id of a process begins once, then ends once. */
+static void asyncs_check(void)
+{
+    qsort(asyncs, asyncs_count, sizeof *asyncs, by_id_and_order);
+    for (size_t i = 0; i < asyncs_count; i++) {
+        const struct async *async = &asyncs[i], *next = async + 1;
+        bool same = i + 1 < asyncs_count && next->rank == async->rank &&
+                    strcmp(next->id, async->id) == 0;
+        if (async->begins && same && !next->begins)
+            i++;
+        else
+            WRONG("rank %d: id %s of \"%s\" is used twice, or has no end", async->rank,
+                  async->id, async->name);
     }
-    json_decref(open_ids);
 }
 
 /* ---- counters ---------------------------------------------------------------------- */
@@ -238,7 +256,7 @@ struct counter {
 static struct counter counters[RANKS_MAX * RANKS_MAX];
 static size_t counters_count;
 
-static struct counter *counter_of(const json_t *event)
+static struct counter *counter_of(const struct json *event)
 {
     for (size_t i = 0; i < counters_count; i++)
         if (counters[i].rank == rank_of(event) &&
@@ -251,9 +269,9 @@ static struct counter *counter_of(const json_t *event)
     return &counters[counters_count++];
 }
 
-static void counter_check(const json_t *event)
+static void counter_check(const struct json *event)
 {
-    const json_t *args = json_object_get(event, "args");
+    const struct json *args = json_member(event, "args");
     double now = number_of(args, "in flight"), window = number_of(args, "window");
     struct counter *counter = counter_of(event);
     if (number_of(event, "ts") < counter->at_us)
@@ -278,30 +296,22 @@ static void counters_check(void)
 
 int main(int argc, char **argv)
 {
-    json_error_t error;
-    size_t index, across = 0;
-    json_t *event;
+    size_t across = 0;
     if (argc != 5)
         return 2;
     int ranks = (int)strtol(argv[2], NULL, 10);
     int false_rank = (int)strtol(argv[3], NULL, 10);
     double ahead_us = strtod(argv[4], NULL);
-    json_t *document = json_load_file(argv[1], 0, &error);
-    json_t *events = json_object_get(document, "traceEvents");
-    if (!events) {
-        printf("%s: %s\n", argv[1], error.text);
-        return 1;
-    }
-    open_ids = json_object();
-    json_array_foreach(events, index, event)
-    {
+    struct json *document = json_of_file(argv[1]);
+    const struct json *events = json_member(document, "traceEvents");
+    json_for_each (events, event) {
         const char *phase = text_of(event, "ph");
         if (strcmp(text_of(event, "name"), "process_labels") == 0)
             clock_check(event, false_rank, ahead_us);
         else if (strcmp(phase, "s") == 0 || strcmp(phase, "f") == 0)
             arrow_add(event, *phase == 's');
         else if (strcmp(phase, "b") == 0 || strcmp(phase, "e") == 0)
-            async_check(event, *phase == 'b');
+            async_add(event, *phase == 'b');
         else if (strcmp(phase, "X") == 0)
             span_add(event);
         else if (strcmp(phase, "C") == 0)
@@ -309,7 +319,7 @@ int main(int argc, char **argv)
     }
     counters_check();
     spans_check();
-    async_end_check();
+    asyncs_check();
     for (int rank = 0; rank < ranks; rank++)
         if (!has_clock[rank])
             WRONG("rank %d has no record of its clock", rank);
@@ -320,6 +330,6 @@ int main(int argc, char **argv)
     printf("%zu arrows, %zu of them across ranks\n", arrows_count, across);
     if (across < (size_t)ranks)
         WRONG("too few arrows across ranks");
-    json_decref(document);
+    mem_free(document);
     return wrong != 0;
 }

@@ -9,7 +9,7 @@
 #include "core/memory/alloc.h"
 #include "graph_equal.h"
 #include "topology/base/graph.h"
-#include "topology/base/path.h"
+#include "topology/base/graph_path.h"
 
 static const struct graph_node plain = {
     .kind = NODE_SWITCH, .parent = GRAPH_NONE, .os_index = GRAPH_NONE};
@@ -299,7 +299,7 @@ static void nvlink_width(void **state)
                  {{4, 0, 4}, "NV"},  {{4, 4, 0}, "NV"},  {{0, 0, 0}, "NV"}};
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct graph *graph = graph_new();
-        struct path paths[4];
+        struct graph_path paths[4];
         char name[] = "n0", word[8];
         for (int node = 0; node < 4; node++, name[1]++)
             (void)node_new(graph, name, node % 3 ? NODE_NV_SWITCH : NODE_GPU);
@@ -310,8 +310,8 @@ static void nvlink_width(void **state)
             assert_int_equal(graph_link_add(graph, &link, NULL, NULL), TRYST_OK);
         }
         assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
-        assert_int_equal(path_find(graph, 0, paths), TRYST_OK);
-        assert_string_equal(path_word(&paths[3], word), table[i].word);
+        assert_int_equal(graph_path_find(graph, 0, paths), TRYST_OK);
+        assert_string_equal(graph_path_word(&paths[3], word), table[i].word);
         graph_close(graph);
     }
 }

@@ -4,13 +4,12 @@
 #include "support/unit.h"
 
 #include <float.h>
-#include <locale.h>
 #include <string.h>
 
 #include "core/memory/alloc.h"
-#include "core/source/json_place.h"
 #include "core/text/growing_text.h"
 #include "graph_equal.h"
+#include "support/comma.h"
 #include "topology/formats/graph_read.h"
 #include "topology/formats/json_write.h"
 
@@ -164,19 +163,6 @@ static void memory_may_fail(void **state)
     WALK_ALLOCATIONS(there_and_back());
 }
 
-/* Set a locale with a decimal comma, made in `folder` where the system has none. False if
- * that is impossible. */
-static bool comma_set(const char *folder)
-{
-    char command[256];
-    if (setlocale(LC_NUMERIC, "de_DE.UTF-8"))
-        return true;
-    snprintf(command, sizeof command,
-             "localedef -c -i de_DE -f UTF-8 %s/comma.UTF-8 2>/dev/null", folder);
-    return system(command) == 0 && setenv("LOCPATH", folder, 1) == 0 &&
-           setlocale(LC_NUMERIC, "comma.UTF-8");
-}
-
 static void number_check(double value)
 {
     struct text text = {0};
@@ -197,20 +183,14 @@ static void numbers_are_exact(void **state)
 
 static void a_comma_is_no_point(void **state)
 {
-    char folder[] = "/tmp/tryst-locale-XXXXXX", command[64];
     struct text text = {0};
-    assert_non_null(mkdtemp(folder));
-    bool comma = comma_set(folder);
+    bool comma = comma_set();
     text_addf(&text, "%.4g %.1f", 0.5, 2.25);
     number_check(0.1); /* back to "C" */
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
     assert_string_equal(text.data, "0.5 2.2");
     text_drop(&text);
-    if (!comma) {
-        print_message("no locale has a comma, and localedef makes none\n");
+    if (!comma)
         skip();
-    }
 }
 
 static void text_is_escaped(void **state)
@@ -219,9 +199,6 @@ static void text_is_escaped(void **state)
     text_add_json(&text, "a\"\\\n\xff\xc3\xa9\xed\xa0\x80");
     assert_string_equal(text.data,
                         "\"a\\\"\\\\\\u000a\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\"");
-    text_drop(&text);
-    text_add_xml(&text, "<a&\"b\">\x01");
-    assert_string_equal(text.data, "&lt;a&amp;&quot;b&quot;&gt;\xef\xbf\xbd");
     text_drop(&text);
 }
 

@@ -6,11 +6,14 @@
 #include "support/unit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory/alloc.h"
 #include "graph_new.h"
 #include "plan_nets.h"
+#include "tools/draw/topo_svg.h"
+#include "tools/svg.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
 
@@ -49,8 +52,8 @@ static void boxes_read(struct drawn *drawn)
     for (; (at = strstr(at, "<rect x=")); at++) {
         struct drawn_box box = {.at = at};
         const char *title = strchr(at, '>') + 1;
-        if (sscanf(at, "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"", &box.x,
-                   &box.y, &box.w, &box.h) != 4 ||
+        if (sscanf(at, "<rect x='%lf' y='%lf' width='%lf' height='%lf'", &box.x, &box.y,
+                   &box.w, &box.h) != 4 ||
             sscanf(title, "<title>%63[^,<], %63[^,<]", box.name, box.kind) != 2)
             continue; /* the background of a number, or a rank's badge */
         drawn->boxes[drawn->boxes_count++] = box;
@@ -81,7 +84,7 @@ static void shape_read(struct drawn_wire *wire, const char *d)
     if (sscanf(d, "M%lf %lf%n", &wire->x[0], &wire->y[0], &used) != 2)
         fail_msg("a wire begins elsewhere: %.60s", d);
     wire->count = 1;
-    for (d += used; *d != '"'; d += used) {
+    for (d += used; *d != '\''; d += used) {
         if (sscanf(d, "L%lf %lf%n", &x, &y, &used) == 2) {
             cx = mix(wire->x[wire->count - 1], x, 0.5);
             cy = mix(wire->y[wire->count - 1], y, 0.5);
@@ -104,15 +107,31 @@ static void wires_read(struct drawn *drawn)
              sscanf(wire->ends, "%63s to %63[^ ]", wire->a, wire->b) != 2))
             continue;
         wire->b[strcspn(wire->b, "\n") - 1] = '\0'; /* the colon */
-        shape_read(wire, strstr(at, " d=\"") + 4);
+        shape_read(wire, strstr(at, " d='") + 4);
         drawn->wires_count++;
     }
 }
 
+/* Draw a graph as tryst-topo does, from its dump. */
+static char *picture_draw(const struct graph *graph)
+{
+    tryst_topo *topo;
+    char *dump, *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    assert_non_null(file);
+    assert_int_equal(graph_write(graph, GRAPH_JSON, NULL, NULL, &dump), TRYST_OK);
+    assert_int_equal(tryst_topo_parse(dump, strlen(dump), "dump", &topo), TRYST_OK);
+    assert_true(topo_svg_draw(file, topo, NULL));
+    assert_int_equal(fclose(file), 0);
+    tryst_topo_close(topo);
+    mem_free(dump);
+    return text;
+}
+
 static void picture_read(const struct graph *graph, const char *what, struct drawn *drawn)
 {
-    *drawn = (struct drawn){.what = what};
-    assert_int_equal(graph_write(graph, GRAPH_SVG, NULL, NULL, &drawn->text), TRYST_OK);
+    *drawn = (struct drawn){.what = what, .text = picture_draw(graph)};
     drawn->boxes = test_calloc(graph->nodes_count + 1, sizeof *drawn->boxes);
     drawn->wires = test_calloc(graph->links_count + 1, sizeof *drawn->wires);
     boxes_read(drawn);
@@ -121,7 +140,7 @@ static void picture_read(const struct graph *graph, const char *what, struct dra
 
 static void drawn_drop(struct drawn *drawn)
 {
-    mem_free(drawn->text);
+    free(drawn->text);
     test_free(drawn->boxes);
     test_free(drawn->wires);
 }
@@ -402,6 +421,21 @@ static void machines_and_trunks(void **state)
     picture_close(graph, "five switches of machines");
 }
 
+/* ---- texts ------------------------------------------------------------------------- */
+
+static void text_is_escaped(void **state)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    assert_non_null(file);
+    tool_svg_text(file, 1, 2, "", "%s", "<a&b>\x01\xff\xc3\xa9\xe2\x82");
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(text, "<text x='1' y='2' >&lt;a&amp;b&gt;\xef\xbf\xbd"
+                              "\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd</text>\n");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,6 +446,7 @@ int main(void)
         cmocka_unit_test(parallel_wires),
         cmocka_unit_test(machines),
         cmocka_unit_test(machines_and_trunks),
+        cmocka_unit_test(text_is_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,10 +43,7 @@ static int plans_print(void)
         if (overlay_open(graph, NULL, 0, NULL, &overlay) ||
             plan_open(overlay, &params, NULL, &plan))
             return 1;
-        struct plan_report report = {.graph = graph,
-                                     .overlay = overlay,
-                                     .plan = plan,
-                                     .ring_s_per_byte = INFINITY};
+        struct plan_report report = {.graph = graph, .overlay = overlay, .plan = plan};
         plan_json_write(&report, &text);
         if (text_release(&text, NULL, &json))
             return 1;

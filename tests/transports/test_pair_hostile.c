@@ -250,10 +250,10 @@ static void test_region_late(void **state)
                                    .slot = i,
                                    .mech = PAIR_MECH_MAP,
                                    .region = i == 0 ? 6 : 5,
-                                   .rank = ranks[i],
+                                   .sort_key = ranks[i],
                                    .bytes = BYTES};
         test_bulk_init(&recv[i], i, data[i], BYTES, NULL);
-        recv[i].bulk.urgency.rank = 9;
+        recv[i].bulk.urgency.sort_key = 9;
         assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv[i].bulk), TRYST_OK);
         put(f, PAIR_OFFER, &offer, sizeof offer);
     }

@@ -107,35 +107,6 @@ static bool read_optimizer(const char *value, void *to)
            refuse("--optimizer %s: must be adam or sgd", value);
 }
 
-static bool read_fault(const char *value, void *to)
-{
-    struct bench_options *options = to;
-    static const struct {
-        const char *name;
-        tryst_engine_fault fault;
-    } faults[] = {{"swap", TRYST_ENGINE_FAULT_SWAP},
-                  {"stale", TRYST_ENGINE_FAULT_STALE},
-                  {"drop", TRYST_ENGINE_FAULT_DROP},
-                  {"lose", TRYST_ENGINE_FAULT_LOSE},
-                  {"twice", TRYST_ENGINE_FAULT_TWICE}};
-    size_t name_bytes = strcspn(value, ":");
-    options->fault_step = 2;
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        if (strlen(faults[i].name) == name_bytes &&
-            strncmp(faults[i].name, value, name_bytes) == 0) {
-            options->fault = faults[i].fault;
-            if (!value[name_bytes] ||
-                tool_number_parse(value + name_bytes + 1, 1, UINT64_MAX,
-                                  &options->fault_step)) {
-                return true;
-            }
-        }
-    }
-    return refuse("--fault %s: must be swap, stale, drop, lose or twice, or one of them "
-                  "with :STEP, 1 or more",
-                  value);
-}
-
 static bool read_model(const char *value, void *to)
 {
     struct bench_options *options = to;
@@ -214,7 +185,6 @@ static const struct tool_option rows[] = {
     {"profile", 0, TOOL_TEXT, AT(profile)},
     {"save-weights", 0, TOOL_TEXT, AT(save_weights)},
     {"json", 0, TOOL_TEXT, AT(json)},
-    {"fault", 0, TOOL_OTHER, .read = read_fault}, /* for tests: NAME[:STEP] */
 };
 #undef AT
 /* ---- options that depend on each other --------------------------------------------- */
@@ -223,8 +193,8 @@ static const struct tool_option rows[] = {
 static bool is_generator(const char *schedule)
 {
     size_t bytes = strcspn(schedule, ":");
-    for (int i = 0; tryst_program_schedule_name(i); i++) {
-        const char *name = tryst_program_schedule_name(i);
+    for (int i = 0; tryst_program_schedule(i); i++) {
+        const char *name = tryst_program_schedule(i)->name;
         if (strlen(name) == bytes && strncmp(schedule, name, bytes) == 0) {
             return true;
         }
@@ -500,50 +470,6 @@ static bool check_device(const struct bench_options *options)
     return check_topology(device);
 }
 
-/* True if a rank of stage 0 sends the first two micro-batches of a step in one part of
- * its list, and the first need not be back before the second leaves. */
-static bool can_swap(const tryst_program *program)
-{
-    int count = tryst_program_microbatches(program), sent = 0;
-    size_t body, epilogue;
-    const tryst_action *actions =
-        tryst_program_actions(program, tryst_program_rank_of(program, 0), NULL);
-    (void)tryst_program_loop(program, tryst_program_rank_of(program, 0), &body,
-                             &epilogue);
-    int step = -1; /* of the first one: this step or, in a body, the next */
-    for (size_t i = body; i < epilogue; i++) {
-        bool first_two = actions[i].microbatch >= 0 && actions[i].microbatch % count <= 1;
-        if (actions[i].stage != 0 || !first_two) {
-            continue;
-        }
-        if (actions[i].kind != TRYST_ACTION_FORWARD) {
-            sent = 0;
-        } else if (sent == 1 && actions[i].microbatch / count == step) {
-            return true;
-        } else {
-            sent = 1;
-            step = actions[i].microbatch / count;
-        }
-    }
-    return false;
-}
-
-static bool check_faults(const struct bench_options *options)
-{
-    bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
-    if (swaps &&
-        (options->ranks / options->replicas < 2 ||
-         options->microbatches / options->replicas < 2 || !can_swap(options->program))) {
-        return refuse("--fault swap needs two ranks, and a schedule that sends the first "
-                      "two micro-batches of a step one behind the other");
-    }
-    if (options->replicas == 1 && (options->fault == TRYST_ENGINE_FAULT_LOSE ||
-                                   options->fault == TRYST_ENGINE_FAULT_TWICE)) {
-        return refuse("--fault lose and twice change a replica's gradient; add --dp 2");
-    }
-    return true;
-}
-
 static bool check_profile(const struct bench_options *options)
 {
     if (!options->profile) {
@@ -564,8 +490,8 @@ static bool check_profile(const struct bench_options *options)
 static bool check_all(struct bench_options *options)
 {
     return make_program(options) && check_model(options) && check_data(options) &&
-           check_transport(options) && check_device(options) && check_faults(options) &&
-           check_profile(options) && check_output("trace", options->trace) &&
+           check_transport(options) && check_device(options) && check_profile(options) &&
+           check_output("trace", options->trace) &&
            check_output("timeline", options->timeline) &&
            check_output("save-weights", options->save_weights) &&
            check_output("json", options->json);

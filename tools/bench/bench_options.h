@@ -42,8 +42,6 @@ struct bench_options {
     const char *profile;
     const char *save_weights;
     const char *json;
-    tryst_engine_fault fault;
-    uint64_t fault_step;    /**< counted from 1, as printed */
     tryst_program *program; /**< checked */
 };
 

@@ -13,7 +13,7 @@
 #include "bench_progress.h"
 #include "bench_report.h"
 #include "bench_spans.h"
-#include "tools/launch/job.h"
+#include "tools/job.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -154,7 +154,6 @@ static tryst_status open_stage(struct bench_run *run, int stage)
     }
     if (status == TRYST_OK) {
         params = bench_stage_params(options, run->ordinal, &need);
-        params.versions_count += options->fault == TRYST_ENGINE_FAULT_STALE;
         params.memory_bytes_max = run->memory_bytes_left;
         status = tryst_stage_open(&options->model, layers, &params, &run->stages[stage]);
     }
@@ -221,9 +220,6 @@ static tryst_status open_engine_at(struct bench_run *run, uint64_t step)
 {
     const struct bench_options *options = run->options;
     bool first = step < (uint64_t)options->sync_steps;
-    uint64_t fault_step = options->fault_step - 1;
-    bool faulty =
-        fault_step >= step && (!first || fault_step < (uint64_t)options->sync_steps);
     const tryst_engine_params params = {.struct_size = sizeof params,
                                         .ctx = run->ctx,
                                         .group = run->group,
@@ -233,8 +229,6 @@ static tryst_status open_engine_at(struct bench_run *run, uint64_t step)
                                         .feed = run->data ? feed : NULL,
                                         .feed_arg = run,
                                         .reduce_at_end = options->no_overlap,
-                                        .fault = faulty ? (int32_t)options->fault : 0,
-                                        .fault_step = fault_step - step,
                                         .memory_bytes_max = run->memory_bytes_left};
     tryst_status status = tryst_engine_open(&params, &run->engine);
     return status == TRYST_OK ? status

@@ -14,7 +14,7 @@
  * schedule itself contains waits. Exposed communication is the waiting minus the waits of
  * the simulated schedule. */
 #include <errno.h>
-#include <jansson.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +25,7 @@
 #include "bench_report.h"
 #include "bench_spans.h"
 #include "bench_timeline.h"
+#include "tools/json.h"
 
 struct figures {
     double tokens_per_s;
@@ -295,96 +296,98 @@ static void result_table_print(const struct bench_run *run,
 
 /* ---- JSON -------------------------------------------------------------------------- */
 
-/* Return a JSON number; null for NaN and infinity, which JSON lacks. */
-static json_t *number(double value)
+/* Write a member, with a comma before it and with all digits, so that a reader gets the
+ * same double. */
+static void real_write(FILE *file, const char *name, double value)
 {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *json_steps(const struct bench_run *run, const struct bench_result *result)
-{
-    json_t *steps = json_array();
-    for (int i = 0; i < run->options->steps; i++) {
-        json_array_append_new(steps,
-                              json_pack("{so,so}", "loss", number(result->losses[i]),
-                                        "seconds", number(result->seconds[i])));
+    if (isfinite(value)) {
+        fprintf(file, ", \"%s\": %.17g", name, value);
+    } else {
+        fprintf(file, ", \"%s\": null", name);
     }
-    return steps;
 }
 
-static json_t *json_ranks(const struct bench_result *result, const struct figures *self)
+static void steps_write(FILE *file, int steps, const struct bench_result *result)
 {
-    json_t *ranks = json_array();
+    fprintf(file, ",\n \"steps\": [");
+    for (int i = 0; i < steps; i++) {
+        fprintf(file, "%s\n  {\"seconds\": %.17g", i ? "," : "", result->seconds[i]);
+        real_write(file, "loss", result->losses[i]);
+        fputc('}', file);
+    }
+    fputc(']', file);
+}
+
+static void ranks_write(FILE *file, const struct bench_result *result,
+                        const struct figures *self)
+{
+    fprintf(file, ",\n \"peak_activation_bytes\": [");
+    for (int rank = 0; rank < result->ranks_count; rank++) {
+        fprintf(file, "%s%" PRIu64, rank ? ", " : "",
+                result->facts[rank].stats.peak_activation_bytes);
+    }
+    fprintf(file, "],\n \"per_rank\": [");
     for (int rank = 0; rank < result->ranks_count; rank++) {
         const tryst_engine_stats *stats = &result->facts[rank].stats;
-        json_array_append_new(
-            ranks, json_pack("{sf,sf,so,so,so,so,so,sI,sI,sI,sf,sI}", "compute_wall_s",
-                             (double)stats->compute_wall_ns / 1e9, "compute_cpu_s",
-                             (double)stats->compute_cpu_ns / 1e9, "waiting_s",
-                             number(waiting_s(result, rank)), "waiting_predicted_s",
-                             number(self->waiting_s[rank]), "exposed_communication_s",
-                             number(exposed_s(result, self, rank)), "bubble_measured",
-                             number(self->measured[rank]), "bubble_predicted",
-                             number(self->predicted[rank]), "bytes_sent",
-                             (json_int_t)stats->bytes_sent, "bytes_received",
-                             (json_int_t)stats->bytes_received, "buffer_allocations",
-                             (json_int_t)stats->buffer_allocations, "reduce_wait_s",
-                             reduce_wait_s(result, rank), "bytes_reduced",
-                             (json_int_t)stats->bytes_reduced));
+        fprintf(file,
+                "%s\n  {\"bytes_sent\": %" PRIu64 ", \"bytes_received\": %" PRIu64
+                ", \"buffer_allocations\": %" PRIu64 ", \"bytes_reduced\": %" PRIu64,
+                rank ? "," : "", stats->bytes_sent, stats->bytes_received,
+                stats->buffer_allocations, stats->bytes_reduced);
+        real_write(file, "compute_wall_s", (double)stats->compute_wall_ns / 1e9);
+        real_write(file, "compute_cpu_s", (double)stats->compute_cpu_ns / 1e9);
+        real_write(file, "waiting_s", waiting_s(result, rank));
+        real_write(file, "waiting_predicted_s", self->waiting_s[rank]);
+        real_write(file, "exposed_communication_s", exposed_s(result, self, rank));
+        real_write(file, "bubble_measured", self->measured[rank]);
+        real_write(file, "bubble_predicted", self->predicted[rank]);
+        real_write(file, "reduce_wait_s", reduce_wait_s(result, rank));
+        fputc('}', file);
     }
-    return ranks;
+    fputc(']', file);
 }
 
-static json_t *json_peaks(const struct bench_result *result)
-{
-    json_t *peaks = json_array();
-    for (int rank = 0; rank < result->ranks_count; rank++) {
-        json_array_append_new(
-            peaks,
-            json_integer((json_int_t)result->facts[rank].stats.peak_activation_bytes));
-    }
-    return peaks;
-}
-
-static json_t *json_document(const struct bench_run *run,
-                             const struct bench_result *result,
-                             const struct figures *self)
+static void document_write(FILE *file, const struct bench_run *run,
+                           const struct bench_result *result, const struct figures *self)
 {
     const struct bench_options *options = run->options;
     char blas[128];
-    json_t *document = json_pack(
-        "{ss,ss,ss,ss,si,si,si,si,si,so,so,so,so,so,so,so,ss}", "version",
-        tryst_version_string(), "blas", tryst_blas_describe(blas, sizeof blas), "model",
-        tryst_model_kind_name(options->model.kind), "schedule", options->schedule,
-        "ranks", run->size, "replicas", options->replicas, "microbatches",
-        options->microbatches, "microbatch_size", options->model.microbatch_size, "cores",
-        self->cores_count, "steps", json_steps(run, result), "tokens_per_s",
-        number(self->tokens_per_s), "bubble_measured", number(self->measured_mean),
-        "bubble_predicted", number(self->predicted_mean), "step_predicted_s",
-        number(self->step_s), "peak_activation_bytes", json_peaks(result), "per_rank",
-        json_ranks(result, self), "weights_digest", result->digest);
-    if (document && options->check) {
-        json_object_set_new(document, "check",
-                            json_string(result->checked ? "passed" : "failed"));
+    fprintf(file,
+            "{\"ranks\": %d, \"replicas\": %d, \"microbatches\": %d, "
+            "\"microbatch_size\": %d, \"cores\": %d",
+            run->size, options->replicas, options->microbatches,
+            options->model.microbatch_size, self->cores_count);
+    tool_json_member(file, "version", tryst_version_string());
+    tool_json_member(file, "blas", tryst_blas_describe(blas, sizeof blas));
+    tool_json_member(file, "model", tryst_model_kind_name(options->model.kind));
+    tool_json_member(file, "schedule", options->schedule);
+    steps_write(file, options->steps, result);
+    real_write(file, "tokens_per_s", self->tokens_per_s);
+    real_write(file, "bubble_measured", self->measured_mean);
+    real_write(file, "bubble_predicted", self->predicted_mean);
+    real_write(file, "step_predicted_s", self->step_s);
+    ranks_write(file, result, self);
+    tool_json_member(file, "weights_digest", result->digest);
+    if (options->check) {
+        tool_json_member(file, "check", result->checked ? "passed" : "failed");
     }
-    return document;
+    fprintf(file, "}\n");
 }
 
 static tryst_status write_json(struct bench_run *run, const struct bench_result *result,
                                const struct figures *self)
 {
     const char *path = run->options->json;
-    size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
-    json_t *document = json_document(run, result, self);
-    int failed = !document;
-    if (!failed && strcmp(path, "-") == 0) {
-        /* main reports errors of stdout (standard_output_end) */
-        failed = json_dumpf(document, stdout, flags) != 0 && !ferror(stdout);
-        putchar('\n');
-    } else if (!failed) {
-        failed = json_dump_file(document, path, flags) != 0;
+    if (strcmp(path, "-") == 0) {
+        document_write(stdout, run, result, self);
+        return TRYST_OK; /* main reports errors of stdout (standard_output_end) */
     }
-    json_decref(document);
+    FILE *file = fopen(path, "w");
+    if (file) {
+        document_write(file, run, result, self);
+    }
+    bool failed = !file || ferror(file);
+    failed = (file && fclose(file) != 0) || failed;
     return failed ? bench_fail(run, TRYST_E_IO, "--json %s: cannot write: %s", path,
                                strerror(errno))
                   : TRYST_OK;

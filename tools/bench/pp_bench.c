@@ -12,6 +12,7 @@
 
 #include "bench_rank.h"
 #include "bench_schedules.h"
+#include "tools/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 
@@ -129,10 +130,13 @@ static int process_main(void *arg, int rank)
 
 static int run_processes(struct bench_options *options)
 {
-    return launcher_run_local("pp_bench", options->ranks, process_main, options,
-                              GRACE_NS) == 0
-               ? 0
-               : 1;
+    const struct launcher_params job = {.name = "pp_bench",
+                                        .ranks = options->ranks,
+                                        .main_fn = process_main,
+                                        .arg = options,
+                                        .grace_ns = GRACE_NS,
+                                        .no_prefix = true};
+    return launcher_run(&job) != 0;
 }
 
 /* Run as rank `rank` of a launcher; if `rank` is -1, there is no launcher: start the
@@ -165,7 +169,7 @@ static int bench_main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "schedules") == 0) {
         return bench_schedules(argc - 1, argv + 1);
     }
-    int place = launcher_place("pp_bench", &rank, &size);
+    int place = job_place("pp_bench", &rank, &size);
     if (place < 0) {
         return 2;
     }

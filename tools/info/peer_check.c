@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tryst/tryst.h>
 
 #include "peer_probe.h"
+#include "tools/figures.h"
 
 #define CHECK_MAGIC UINT64_C(0x3230434b43545254) /* "TRTCKC02" in memory */
 enum {
@@ -90,7 +90,8 @@ static int listen_at(unsigned port, unsigned *port_p)
     return fd;
 }
 
-/* Keep the first error of several as errno. */
+/* Connect to the host by the first of its addresses that answers; -1: none does. The
+ * error is that of the first address. */
 static int dial(const char *host, unsigned port)
 {
     char service[8];
@@ -301,14 +302,13 @@ static double swap(struct check *check, tryst_group *group, uint64_t id, size_t 
     tryst_tensor out = {
         .struct_size = sizeof out, .data = data, .count = bytes, .dtype = TRYST_DTYPE_U8};
     tryst_tensor in = out;
-    struct timespec start, end;
     int me = check->rank, other = 1 - me;
     if (!data || tryst_step_open(group, id, &step) != TRYST_OK) {
         free(data);
         return -1;
     }
     in.data = data + bytes;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    uint64_t begin_ns = tool_now_ns();
     tryst_status status =
         tryst_key_build(group, me, other, "check", 0, 0, key, sizeof key);
     if (status == TRYST_OK)
@@ -324,7 +324,7 @@ static double swap(struct check *check, tryst_group *group, uint64_t id, size_t 
             printf("job: FAIL: %zu bytes: %s: %s\n", bytes, tryst_status_name(status),
                    error.text);
     }
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    double seconds = (double)(tool_now_ns() - begin_ns) * 1e-9;
     tryst_op_release(ops[0]);
     tryst_op_release(ops[1]);
     tryst_step_close(step, NULL);
@@ -332,9 +332,7 @@ static double swap(struct check *check, tryst_group *group, uint64_t id, size_t 
         check->kept = data;
     else
         free(data);
-    return status == TRYST_OK ? (double)(end.tv_sec - start.tv_sec) +
-                                    (double)(end.tv_nsec - start.tv_nsec) * 1e-9
-                              : -1;
+    return status == TRYST_OK ? seconds : -1;
 }
 
 static bool job_report(struct check *check, tryst_group *group)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths between the addresses of two hosts; see peer_probe.h. */
 #include "peer_probe.h"
+#include "tools/figures.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { CONNECT_S = 2, ANSWER_S = 2, SIZES = 16, SIZE_WAIT_MS = 1200, PINGS = 5 };
@@ -199,13 +199,6 @@ bool probe_answer(int fd, uint64_t id)
 
 /* ---- one path ---------------------------------------------------------------------- */
 
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
 /* One path to probe, in a thread. */
 struct job {
     const struct probe_address *mine, *there;
@@ -221,7 +214,7 @@ static bool ping(int fd, const struct job *job, struct probe_path *path)
 {
     for (int i = 0; i < PINGS; i++) {
         uint64_t word = 0;
-        double start = now_us();
+        double start = (double)tool_now_ns() * 1e-3;
         if (!probe_move(fd, &word, sizeof word, true, ANSWER_S) ||
             !probe_move(fd, &word, sizeof word, false, ANSWER_S)) {
             (void)snprintf(path->why, sizeof path->why, "accepted, but no answer");
@@ -232,7 +225,7 @@ static bool ping(int fd, const struct job *job, struct probe_path *path)
                            word == job->own ? "this host itself" : "another machine");
             return false;
         }
-        double took = now_us() - start;
+        double took = (double)tool_now_ns() * 1e-3 - start;
         if (i == 0 || took < path->round_trip_us)
             path->round_trip_us = took;
     }

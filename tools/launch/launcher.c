@@ -2,11 +2,9 @@
 /* Starts ranks, and runs the launcher's loop: deaths, signals, and the phases of an
  * ending, which launcher.h draws.
  *
- * One idea: every event is a signal, the death of a rank too, or the end of the current
- * phase; each turn waits for the next of them.
+ * One idea: every event is a signal, the death of a rank too, or the end of a phase.
  * Invariants: before its own code runs, a rank is in its group, and the kernel will kill
- * it with the launcher. After the first failure each phase has an end, so the launcher
- * has one too. */
+ * it with the launcher. After the first failure each phase has an end. */
 #include "launcher.h"
 
 #include <arpa/inet.h>
@@ -23,12 +21,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <tryst/tryst.h>
-
 #include "launcher_output.h"
+#include "tools/figures.h"
 #include "tools/standard_files.h"
 
 #define SECOND 1000000000ull
@@ -74,31 +70,26 @@ struct launcher {
     struct rlimit files;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
 /* Write a message of the launcher's own: "tryst-run: …". It is lost where the process
  * that writes the output, or without one standard error, does not take it. Returns
  * false. */
 __attribute__((format(printf, 2, 3))) static bool message(const struct launcher *launcher,
                                                           const char *fmt, ...)
 {
-    char text[1024], line[1024 + 80];
+    char line[1024];
     va_list args;
+    int used = snprintf(line, sizeof line, "%.64s: ", launcher->params->name);
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    used += vsnprintf(line + used, sizeof line - (size_t)used - 1, fmt, args);
     va_end(args);
-    snprintf(line, sizeof line, "%.64s: %s\n", launcher->params->name, text);
+    used = used < (int)sizeof line - 2 ? used : (int)sizeof line - 2;
+    line[used++] = '\n';
     struct pollfd to = {.fd = launcher->output_pid > 0
                                   ? launcher->outputs[2 * launcher->params->ranks]
                                   : STDERR_FILENO,
                         .events = POLLOUT};
     if (poll(&to, 1, 0) > 0) /* room for PIPE_BUF bytes: the write does not block */
-        (void)!write(to.fd, line, strlen(line));
+        (void)!write(to.fd, line, (size_t)used);
     return false;
 }
 
@@ -119,7 +110,7 @@ static int running_count(const struct launcher *launcher)
 
 static void phase_set(struct launcher *launcher, enum phase phase, uint64_t length_ns)
 {
-    uint64_t now = now_ns();
+    uint64_t now = tool_now_ns();
     launcher->phase = phase;
     launcher->phase_end_ns = length_ns < UINT64_MAX - now ? now + length_ns : UINT64_MAX;
 }
@@ -194,7 +185,7 @@ static void phase_step(struct launcher *launcher)
         output_phase_begin(launcher);
     if (launcher->phase >= PHASE_OUTPUT && !launcher->output_pid)
         launcher->phase = PHASE_END;
-    if (now_ns() < launcher->phase_end_ns)
+    if (tool_now_ns() < launcher->phase_end_ns)
         return;
     switch (launcher->phase) {
     case PHASE_GRACE: term_begin(launcher); break;
@@ -227,33 +218,25 @@ static void failure_report(const struct launcher *launcher, int index, bool firs
             (int)rank->pid, how, rest);
 }
 
-/* Find the end of a rank, by a signal or not, without reaping. True if it failed. */
-static bool failure_find(struct rank *rank, bool by_signal)
-{
-    siginfo_t how = {.si_pid = 0};
-    if (!is_running(rank) ||
-        waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        how.si_pid == 0 || (how.si_code != CLD_EXITED) != by_signal)
-        return false;
-    rank->ended = true;
-    rank->how = how;
-    return how.si_status != 0;
-}
-
-/* Handle new deaths, first those by a signal: these are causes, while a rank that fails
- * because another one died exits by itself, with its reason. */
+/* Handle new deaths, without reaping: first those by a signal, which are causes, while a
+ * rank that fails because another one died exits by itself, with its reason. */
 static void deaths_handle(struct launcher *launcher)
 {
     int status, count = launcher->params->ranks;
     for (int i = 0; i < 2 * count; i++) {
-        int index = i % count;
+        struct rank *rank = &launcher->ranks[i % count];
+        siginfo_t how = {.si_pid = 0};
         bool first = launcher->failed_rank < 0;
-        if (!failure_find(&launcher->ranks[index], i < count))
+        if (!is_running(rank) ||
+            waitid(P_PID, (id_t)rank->pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            how.si_pid == 0 || (how.si_code == CLD_EXITED && i < count))
             continue;
-        if (launcher->phase <= PHASE_GRACE)
-            failure_report(launcher, index, first);
-        if (first) {
-            launcher->failed_rank = index;
+        rank->ended = true;
+        rank->how = how;
+        if (how.si_status != 0 && launcher->phase <= PHASE_GRACE)
+            failure_report(launcher, i % count, first);
+        if (how.si_status != 0 && first) {
+            launcher->failed_rank = i % count;
             phase_set(launcher, PHASE_GRACE, launcher->params->grace_ns);
         }
     }
@@ -265,22 +248,6 @@ static void deaths_handle(struct launcher *launcher)
 
 /* ---- start ------------------------------------------------------------------------- */
 
-/* Return a socket that listens at this address; -1, with errno: none does. */
-static int port_listen(const struct sockaddr_in *at)
-{
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* Accepted sockets inherit SO_REUSEADDR, so that a later session can use the port at
-     * once. */
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (const struct sockaddr *)at, sizeof *at) == 0 &&
-        listen(fd, LAUNCHER_RANKS_MAX) == 0)
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
 /* Read "port" or "first-last". */
 static bool ports_read(const char *text, unsigned long *first_p, unsigned long *last_p)
 {
@@ -291,45 +258,52 @@ static bool ports_read(const char *text, unsigned long *first_p, unsigned long *
     return !*end && *first_p >= 1 && *first_p <= *last_p && *last_p <= UINT16_MAX;
 }
 
-/* Listen on loopback at one of the ports of TRYST_PORT or TRYST_PORT_RANGE, from a drawn
- * one on, because other jobs use the same range. False after a message. */
-static bool ports_listen(struct launcher *launcher, unsigned drawn)
+/* Listen on loopback at this port, 0: any. False, with errno: cannot. */
+static bool port_listen(struct launcher *launcher, unsigned long port)
+{
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    /* Accepted sockets inherit SO_REUSEADDR, so that a later session can use the port at
+     * once. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, (struct sockaddr *)&at, size) != 0 ||
+        listen(fd, LAUNCHER_RANKS_MAX) != 0) {
+        close(fd); /* keeps errno where it succeeds */
+        return false;
+    }
+    getsockname(fd, (struct sockaddr *)&at, &size);
+    snprintf(launcher->address, sizeof launcher->address, "127.0.0.1:%u",
+             ntohs(at.sin_port));
+    launcher->listen_fd = fd;
+    return true;
+}
+
+/* Draw the token, and listen at one of the ports of TRYST_PORT or TRYST_PORT_RANGE, from
+ * a drawn one on, because other jobs use the same range. False after a message. */
+static bool job_prepare(struct launcher *launcher)
 {
     const char *port = getenv("TRYST_PORT"), *range = getenv("TRYST_PORT_RANGE");
     const char *text = port && *port && strcmp(port, "0") != 0 ? port : range;
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
     unsigned long first = 0, last = 0;
-    int fd = -1;
+    unsigned drawn[5];
+    if (getrandom(drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        return message(launcher, "cannot draw a token: %s", strerror(errno));
+    snprintf(launcher->token, sizeof launcher->token, "%08x%08x%08x%08x", drawn[0],
+             drawn[1], drawn[2], drawn[3]);
     if (text && *text && !ports_read(text, &first, &last))
         return message(launcher,
                        "cannot use TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': must be "
                        "a port, or first-last, for example 30000-30099",
                        port ? port : "", range ? range : "");
-    for (unsigned long i = 0, count = last - first + 1; i < count && fd < 0; i++) {
-        at.sin_port = htons((uint16_t)(first + (drawn % count + i) % count));
-        fd = launcher->listen_fd = port_listen(&at);
-    }
-    if (fd < 0)
-        return message(launcher, "cannot listen on loopback for the bootstrap: %s%s",
-                       strerror(errno),
-                       first ? " (every port of TRYST_PORT or TRYST_PORT_RANGE)" : "");
-    getsockname(fd, (struct sockaddr *)&at, &size);
-    snprintf(launcher->address, sizeof launcher->address, "127.0.0.1:%u",
-             ntohs(at.sin_port));
-    return true;
-}
-
-/* Draw the token, and create the listening socket. False after a message. */
-static bool job_prepare(struct launcher *launcher)
-{
-    unsigned words[5];
-    if (getrandom(words, sizeof words, 0) != (ssize_t)sizeof words)
-        return message(launcher, "cannot draw a token: %s", strerror(errno));
-    snprintf(launcher->token, sizeof launcher->token, "%08x%08x%08x%08x", words[0],
-             words[1], words[2], words[3]);
-    return ports_listen(launcher, words[4]);
+    for (unsigned long i = 0, count = last - first + 1; i < count; i++)
+        if (port_listen(launcher, first + (drawn[4] % count + i) % count))
+            return true;
+    return message(launcher, "cannot listen on loopback for the bootstrap: %s%s",
+                   strerror(errno),
+                   first ? " (every port of TRYST_PORT or TRYST_PORT_RANGE)" : "");
 }
 
 static void number_set(const char *name, int value)
@@ -339,6 +313,7 @@ static void number_set(const char *name, int value)
     setenv(name, text, 1);
 }
 
+/* tryst_run.c lists these variables. */
 static void child_environment(const struct launcher *launcher, int rank)
 {
     unsetenv("TRYST_TOKEN_FILE");
@@ -393,52 +368,34 @@ static void child_run(const struct launcher *launcher, int rank, pid_t launcher_
     _exit(error == ENOENT ? LAUNCHER_NOT_FOUND : LAUNCHER_NOT_RUNNABLE);
 }
 
-/* Start one rank. False after a message. */
-static bool spawn_rank(struct launcher *launcher, int rank)
-{
-    pid_t self = getpid();
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0)
-        child_run(launcher, rank, self);
-    if (pid < 0)
-        return message(launcher, "cannot start rank %d: %s", rank, strerror(errno));
-    setpgid(pid, pid);
-    launcher->ranks[rank].pid = pid;
-    return true;
-}
-
 /* ---- the loop ---------------------------------------------------------------------- */
-
-/* Wait for a signal of `wanted` until the phase ends. */
-static void launcher_turn(struct launcher *launcher, const sigset_t *wanted)
-{
-    uint64_t now = now_ns(), end = launcher->phase_end_ns;
-    uint64_t left = end > now ? end - now : 0;
-    struct timespec time = {(time_t)(left / SECOND), (long)(left % SECOND)};
-    int number = sigtimedwait(wanted, NULL, &time);
-    if (number > 0 && number != SIGCHLD)
-        running_signal(launcher, number);
-    deaths_handle(launcher);
-    phase_step(launcher);
-}
 
 /* Start all ranks; if one cannot be started, kill the others at once. */
 static bool ranks_start(struct launcher *launcher)
 {
+    pid_t self = getpid();
     bool started = job_prepare(launcher);
-    for (int i = 0; started && i < launcher->params->ranks; i++)
-        started = spawn_rank(launcher, i);
+    fflush(NULL);
+    for (int i = 0; started && i < launcher->params->ranks; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            child_run(launcher, i, self);
+        started =
+            pid > 0 || message(launcher, "cannot start rank %d: %s", i, strerror(errno));
+        launcher->ranks[i].pid = pid > 0 ? pid : 0;
+        if (pid > 0)
+            setpgid(pid, pid);
+    }
     if (launcher->listen_fd >= 0)
         close(launcher->listen_fd);
     for (int i = 0; i < 2 * launcher->params->ranks && launcher->outputs; i++)
         close(launcher->outputs[i]);
-    if (started)
-        return true;
-    running_signal(launcher, SIGKILL);
-    phase_set(launcher, PHASE_KILL, KILL_NS);
-    launcher->failed_rank = 0;
-    return false;
+    if (!started) {
+        running_signal(launcher, SIGKILL);
+        phase_set(launcher, PHASE_KILL, KILL_NS);
+        launcher->failed_rank = 0;
+    }
+    return started;
 }
 
 /* Kill what is left, and reap it. */
@@ -459,8 +416,15 @@ static void ranks_end(struct launcher *launcher)
 static int launcher_go(struct launcher *launcher, const sigset_t *wanted)
 {
     int status = ranks_start(launcher) ? 0 : LAUNCHER_FAILED;
-    for (phase_step(launcher); launcher->phase != PHASE_END;)
-        launcher_turn(launcher, wanted);
+    for (phase_step(launcher); launcher->phase != PHASE_END; phase_step(launcher)) {
+        uint64_t now = tool_now_ns(), end = launcher->phase_end_ns;
+        uint64_t left = end > now ? end - now : 0;
+        struct timespec time = {(time_t)(left / SECOND), (long)(left % SECOND)};
+        int number = sigtimedwait(wanted, NULL, &time);
+        if (number > 0 && number != SIGCHLD)
+            running_signal(launcher, number);
+        deaths_handle(launcher);
+    }
     ranks_end(launcher);
     if (status == 0 && launcher->failed_rank >= 0) {
         const siginfo_t *how = &launcher->ranks[launcher->failed_rank].how;
@@ -509,33 +473,4 @@ int launcher_run(const struct launcher_params *params)
     free(launcher.ranks);
     free(launcher.outputs);
     return status;
-}
-
-int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, int rank),
-                       void *arg, uint64_t grace_ns)
-{
-    const struct launcher_params params = {.name = name,
-                                           .ranks = ranks,
-                                           .main_fn = main_fn,
-                                           .arg = arg,
-                                           .grace_ns = grace_ns,
-                                           .no_prefix = true};
-    return launcher_run(&params);
-}
-
-int launcher_place(const char *name, int *rank_p, int *size_p)
-{
-    tryst_launch launch = {.struct_size = sizeof launch};
-    tryst_status status = tryst_launch_find(NULL, &launch);
-    if (status != TRYST_OK) {
-        fprintf(stderr, "%s: %s\n", name, tryst_last_error());
-        return -1;
-    }
-    if (launch.size < 0) {
-        fprintf(stderr, "%s: %s; set TRYST_SIZE for this program\n", name, launch.why);
-        return -1;
-    }
-    *rank_p = launch.rank;
-    *size_p = launch.size;
-    return strcmp(launch.launcher, "none") != 0;
 }

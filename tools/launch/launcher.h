@@ -33,25 +33,19 @@ struct launcher_params {
     int (*main_fn)(void *arg, int rank); /**< instead of argv: runs after fork */
     void *arg;
     uint64_t grace_ns; /**< time for the other ranks to end after the first failure */
-    bool no_prefix;    /**< ranks write to the launcher's stdout and stderr directly */
+    bool no_prefix;    /**< ranks write to the launcher's stdout and stderr directly, as
+                     *   those of a tool's own -n */
 };
 
 #define LAUNCHER_GRACE_NS (10ull * 1000000000ull)
 
-/** Exit statuses of the launcher, and of a rank without a program that runs. */
+/** Exit statuses of the launcher, as in env(1) and timeout(1), and of a rank without a
+ *  program that runs. */
 enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 127 };
 
 /** Start the ranks and wait until all have ended (README.md). Returns the exit status for
  *  the caller: 0; that of the rank that failed first (128 + signal if it was killed); 125
  *  after a message if the ranks could not be started or their output not be written. */
 int launcher_run(const struct launcher_params *params);
-
-/** Run a tool's own `-n`: launcher_run with a main_fn and without prefixes. */
-int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, int rank),
-                       void *arg, uint64_t grace_ns);
-
-/** Find the rank that a launcher gave this process (tryst_launch_find). Returns 1, with
- *  rank and size; 0: no launcher; -1 after a message: the environment is incomplete. */
-int launcher_place(const char *name, int *rank_p, int *size_p);
 
 #endif

@@ -13,16 +13,15 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "launcher_output.h"
+#include "tools/figures.h"
 
 /* The beginning of a line is written after this time. */
 #define SHOW_MS 100
@@ -35,7 +34,7 @@ struct sink {
     int error;           /* errno of the first failed write; 0: none failed */
     struct stream *open; /* stream of the unfinished last line; NULL: none */
     size_t bytes;
-    char text[LINE_BYTES]; /* to be written */
+    char text[2 * LINE_BYTES]; /* to be written */
 };
 
 /* One stream of one rank, or the launcher's messages. */
@@ -57,7 +56,7 @@ struct output {
 
 /* ---- lines ------------------------------------------------------------------------- */
 
-/* Write what was put. Waits for the reader, also where the file is nonblocking. */
+/* Write `text`. Waits for the reader, also where the file is nonblocking. */
 static void sink_flush(struct sink *sink)
 {
     for (size_t at = 0; at < sink->bytes && !sink->error;) {
@@ -72,17 +71,13 @@ static void sink_flush(struct sink *sink)
     sink->bytes = 0;
 }
 
+/* Put at most LINE_BYTES. */
 static void sink_put(struct sink *sink, const char *text, size_t bytes)
 {
-    while (bytes > 0) {
-        size_t room = sizeof sink->text - sink->bytes, part = bytes < room ? bytes : room;
-        memcpy(sink->text + sink->bytes, text, part);
-        sink->bytes += part;
-        text += part;
-        bytes -= part;
-        if (sink->bytes == sizeof sink->text)
-            sink_flush(sink);
-    }
+    if (bytes > sizeof sink->text - sink->bytes)
+        sink_flush(sink);
+    memcpy(sink->text + sink->bytes, text, bytes);
+    sink->bytes += bytes;
 }
 
 static bool breaks_line(char c)
@@ -133,13 +128,6 @@ static void stream_write(struct stream *stream, size_t bytes)
 
 /* ---- streams ----------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void stream_close(struct stream *stream)
 {
     stream_write(stream, stream->bytes);
@@ -162,7 +150,7 @@ static bool stream_read(struct stream *stream)
     while (whole > 0 && !breaks_line(stream->line[whole - 1]))
         whole--;
     if (whole || stream->bytes == 0)
-        stream->since_ns = now_ns();
+        stream->since_ns = tool_now_ns();
     stream->bytes += (size_t)got;
     stream_write(stream, stream->bytes == LINE_BYTES ? LINE_BYTES : whole);
     return true;
@@ -182,21 +170,9 @@ static void ranks_drain(struct output *output)
 
 /* ---- the process ------------------------------------------------------------------- */
 
-/* Wait for text. False: all streams have ended. */
-static bool streams_wait(const struct output *output, struct pollfd *polls)
-{
-    bool open = false, waits = false;
-    for (int i = 0; i < output->count; i++) {
-        polls[i] = (struct pollfd){.fd = output->streams[i].fd, .events = POLLIN};
-        open |= polls[i].fd >= 0;
-        waits |= output->streams[i].bytes > 0;
-    }
-    return open && poll(polls, (nfds_t)output->count, waits ? SHOW_MS / 10 : -1) >= 0;
-}
-
 static void streams_handle(struct output *output, const struct pollfd *polls)
 {
-    uint64_t now = now_ns();
+    uint64_t now = tool_now_ns();
     if (polls[output->count - 1].revents)
         ranks_drain(output);
     for (int i = 0; i < output->count; i++) {
@@ -210,12 +186,21 @@ static void streams_handle(struct output *output, const struct pollfd *polls)
         sink_flush(&output->sinks[i]);
 }
 
+/* Write until all streams have ended. */
 static void output_run(struct output *output)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct pollfd *polls = calloc((size_t)output->count, sizeof *polls);
-    while (polls && streams_wait(output, polls))
-        streams_handle(output, polls);
+    for (bool open = polls, waits; open;) {
+        open = waits = false;
+        for (int i = 0; i < output->count; i++) {
+            polls[i] = (struct pollfd){.fd = output->streams[i].fd, .events = POLLIN};
+            open |= polls[i].fd >= 0;
+            waits |= output->streams[i].bytes > 0;
+        }
+        if (open && poll(polls, (nfds_t)output->count, waits ? SHOW_MS / 10 : -1) >= 0)
+            streams_handle(output, polls);
+    }
     _exit(polls ? output->sinks[0].error : ENOMEM);
 }
 
@@ -229,19 +214,6 @@ static struct sink *errors(struct output *output)
     return &output->sinks[!one];
 }
 
-static bool stream_open(struct stream *stream, int rank, struct sink *sink,
-                        int *write_fd_p)
-{
-    int fds[2];
-    *stream = (struct stream){.fd = -1, .rank = rank, .sink = sink, .last = '\n'};
-    if (pipe2(fds, O_CLOEXEC) != 0)
-        return false;
-    fcntl(fds[0], F_SETFL, O_NONBLOCK);
-    stream->fd = fds[0];
-    *write_fd_p = fds[1];
-    return true;
-}
-
 pid_t output_start(int ranks, int *fds)
 {
     int count = 2 * ranks + 1, opened = 0;
@@ -253,12 +225,16 @@ pid_t output_start(int ranks, int *fds)
     output->sinks[0].fd = STDOUT_FILENO;
     output->sinks[1].fd = STDERR_FILENO;
     output->count = count;
-    for (; opened < count; opened++)
-        if (!stream_open(&output->streams[opened], opened == 2 * ranks ? -1 : opened / 2,
-                         opened % 2 || opened == 2 * ranks ? errors(output)
-                                                           : &output->sinks[0],
-                         &fds[opened]))
-            break;
+    for (int ends[2]; opened < count && pipe2(ends, O_CLOEXEC) == 0; opened++) {
+        struct stream *stream = &output->streams[opened];
+        bool is_message = opened == 2 * ranks;
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        stream->fd = ends[0];
+        stream->rank = is_message ? -1 : opened / 2;
+        stream->sink = is_message || opened % 2 ? errors(output) : &output->sinks[0];
+        stream->last = '\n';
+        fds[opened] = ends[1];
+    }
     fflush(NULL);
     if (opened == count)
         pid = fork();

@@ -11,9 +11,6 @@
 #include "tools/options.h"
 #include "tools/standard_files.h"
 
-/* Status 125 means "the wrapper itself failed", as in env(1) and timeout(1). */
-#define USAGE_STATUS LAUNCHER_FAILED
-
 static const char help[] =
     "usage: tryst-run -n N [options] program [arguments]\n"
     "\n"
@@ -39,7 +36,7 @@ static int usage_error(const char *what, const char *value)
 {
     fprintf(stderr, "tryst-run: %s%s%s%s; see tryst-run --help\n", what,
             value ? " '" : "", value ? value : "", value ? "'" : "");
-    return USAGE_STATUS;
+    return LAUNCHER_FAILED;
 }
 
 /* Parse a time: "10", "10s", "500ms", "2m", "1.5". */
@@ -103,7 +100,7 @@ int main(int argc, char **argv)
     enum tool_next next = tool_options_read(&tool, argc, argv, &params);
     params.argv = argv + optind;
     int status = next == TOOL_DONE      ? 0
-                 : next == TOOL_REFUSED ? USAGE_STATUS
+                 : next == TOOL_REFUSED ? LAUNCHER_FAILED
                  : params.ranks == 0 ? usage_error("no number of ranks; give -n N", NULL)
                  : optind == argc    ? usage_error("no program given", NULL)
                                      : launcher_run(&params);

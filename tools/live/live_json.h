@@ -6,7 +6,7 @@
 
 #include "live.h"
 
-/** Print `ranks` and `sentence`, which may be NULL. False if memory or `out` failed. */
+/** Print `ranks` and `sentence`, which may be NULL. False if `out` failed. */
 bool live_json_print(FILE *out, const struct live_ranks *ranks, const char *sentence);
 
 #endif

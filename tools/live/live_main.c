@@ -10,6 +10,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "tools/figures.h"
 #include "tools/options.h"
 
 enum { ERROR_BYTES = 1024, SENTENCE_BYTES = 8192 };
@@ -42,13 +43,6 @@ static bool job_read(const char *target, struct live_ranks *ranks, char *error,
            live_job_choose(ranks, session, error, capacity);
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* Read the job again `apart_s` after the first sample at `first_s`, and compare both.
  * False if the job has ended. */
 static bool job_sample(const struct live_ranks *first, double first_s, double apart_s,
@@ -56,11 +50,12 @@ static bool job_sample(const struct live_ranks *first, double first_s, double ap
 {
     static char ignored[ERROR_BYTES];
     uint64_t session = first->items[0].header.session;
-    for (double left_s; (left_s = first_s + apart_s - now_s()) > 0;) {
+    for (double left_s;
+         (left_s = first_s + apart_s - (double)tool_now_ns() * 1e-9) > 0;) {
         const struct timespec pause = {(time_t)left_s, (long)(fmod(left_s, 1) * 1e9)};
         (void)nanosleep(&pause, NULL);
     }
-    apart_s = now_s() - first_s;
+    apart_s = (double)tool_now_ns() * 1e-9 - first_s;
     if (!live_read(0, NULL, ranks, ignored, sizeof ignored) ||
         !live_job_choose(ranks, session, ignored, sizeof ignored) || !ranks->count)
         return false;
@@ -104,7 +99,7 @@ int live_main(const char *target, bool job, bool json)
     static char error[ERROR_BYTES], sentence[SENTENCE_BYTES];
     struct live_ranks ranks = {.items = NULL};
     pid_t pid = pid_of(target);
-    double first_s = now_s();
+    double first_s = (double)tool_now_ns() * 1e-9;
     bool good = job ? job_read(target, &ranks, error, sizeof error)
                     : live_read(pid, pid ? NULL : target, &ranks, error, sizeof error);
     if (!good || !ranks.count) {

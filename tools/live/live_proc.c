@@ -258,7 +258,7 @@ bool live_proc_is_called(pid_t pid, const char *name)
     return false;
 }
 
-int live_proc_byte(pid_t pid, uint64_t address)
+int live_proc_byte_read(pid_t pid, uint64_t address)
 {
     unsigned char byte = 0;
     struct iovec here = {&byte, 1};

@@ -19,6 +19,6 @@ bool live_proc_is_called(pid_t pid, const char *name);
 int64_t live_proc_clock_ns(pid_t pid);
 /** Read one byte of the process's memory. Returns 0 for zero, 1 for nonzero, -1 if the
  *  byte cannot be read (no permission, say). */
-int live_proc_byte(pid_t pid, uint64_t address);
+int live_proc_byte_read(pid_t pid, uint64_t address);
 
 #endif

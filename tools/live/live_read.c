@@ -9,6 +9,7 @@
 #include "live_read.h"
 #include "live_proc.h"
 #include "live_tree.h"
+#include "tools/figures.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -40,10 +41,7 @@ typedef _Atomic(uint64_t) live_word;
 /* Return the time by the clock that the process writes. */
 static uint64_t clock_of(pid_t pid)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    return (uint64_t)(ns + live_proc_clock_ns(pid));
+    return tool_now_ns() + (uint64_t)live_proc_clock_ns(pid);
 }
 
 static double age_of(const struct live_rank *rank, uint64_t ns)
@@ -200,7 +198,7 @@ static void place_find(struct live_rank *rank)
     else if (lively)
         place_since(rank, LIVE_DRIVES, 0);
     else if (where->waits == TRYST_LIVE_IN_WAIT ||
-             live_proc_byte(rank->pid, header->held_address) == 1)
+             live_proc_byte_read(rank->pid, header->held_address) == 1)
         place_since(rank, LIVE_STUCK, seen_ns);
     else
         place_since(rank, LIVE_OUTSIDE, seen_ns);

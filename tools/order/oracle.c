@@ -231,10 +231,9 @@ struct oracle *oracle_open(struct order_graph *graph,
     arrays_open(oracle, graph->count);
     for (uint32_t i = 0; i < graph->count; i++) {
         const struct order_graph_node *node = &graph->nodes[i];
-        oracle->seconds[i] =
-            node->is_operation
-                ? network->overhead_s + (double)node->bytes / network->bytes_per_s
-                : node->seconds;
+        oracle->seconds[i] = node->is_operation
+                                 ? (double)node->bytes / network->bytes_per_s
+                                 : node->seconds;
     }
     if (!nodes_sort(oracle)) {
         oracle_close(oracle);

@@ -22,10 +22,10 @@
 
 #define ORACLE_NONE UINT32_MAX
 
-/** The network: an operation takes `overhead_s` + its bytes / `bytes_per_s` of the wire,
- *  and ends `latency_s` after its last byte. */
+/** The network: an operation takes its bytes / `bytes_per_s` of the wire, and ends
+ *  `latency_s` after its last byte. */
 struct oracle_network {
-    double bytes_per_s, latency_s, overhead_s;
+    double bytes_per_s, latency_s;
 };
 
 /** When a node ran. */

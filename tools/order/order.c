@@ -51,42 +51,22 @@ struct order_params order_params(const struct order_job *job, double bytes_per_s
 
 /* Return the time of a step; below 0: not possible. */
 static double order_seconds(const struct order_profile *profile,
-                            const struct order_params *params, enum order order,
-                            const struct order_groups *groups)
+                            const struct order_params *params, enum order order)
 {
     struct order_row row = {.seconds = 0};
-    double seconds =
-        order_replay(profile, params, order, groups, &row) ? row.seconds : -1;
+    double seconds = order_replay(profile, params, order, &row) ? row.seconds : -1;
     order_row_free(&row);
     return seconds;
-}
-
-/* Join operations where that makes the step shorter. */
-static void fused_replay(const struct order_profile *profile,
-                         const struct order_params *params, struct order_figures *figures)
-{
-    struct order_groups groups = order_fuse(profile, &params->network);
-    figures->fused_groups = groups.count;
-    figures->fused_s = order_seconds(profile, params, ORDER_PREEMPT, &groups);
-    order_groups_close(&groups);
-    if (figures->fused_s >= 0 && figures->fused_s <= figures->seconds[ORDER_PREEMPT])
-        return;
-    figures->fused_groups = order_sum(profile).operations;
-    figures->fused_s = figures->seconds[ORDER_PREEMPT];
 }
 
 struct order_figures order_compute(const struct order_profile *profile,
                                    const struct order_params *params)
 {
-    struct order_figures figures = {.possible_gain = NAN, .fused_s = -1};
-    struct oracle_network network = params->network;
-    network.overhead_s = 0;
-    figures.optimum_s = order_bound(profile, &network);
+    struct order_figures figures = {.possible_gain = NAN};
+    figures.optimum_s = order_bound(profile, &params->network);
     for (int order = 0; order < ORDER_COUNT; order++)
-        figures.seconds[order] = order_seconds(profile, params, (enum order)order, NULL);
+        figures.seconds[order] = order_seconds(profile, params, (enum order)order);
     double fifo_s = figures.seconds[ORDER_FIFO];
-    if (params->network.overhead_s > 0 && isfinite(fifo_s))
-        fused_replay(profile, params, &figures);
     if (fifo_s > 0)
         figures.possible_gain = fmax(0, 1 - figures.optimum_s / fifo_s);
     return figures;

@@ -14,11 +14,9 @@ struct order_job {
     const char *path; /**< of the profile, for messages */
     struct order_profile *profile;
     double gbit_per_s, latency_us; /**< of the network in virtual time */
-    double overhead_us;            /**< of the network's time for each operation there */
     uint64_t bucket_bytes;         /**< 0: the default, 25 MiB */
     const char *json;              /**< a file name, "-" for stdout, or NULL */
     const char *draw;              /**< the file of the picture, or NULL */
-    const char *trace;             /**< the file of the trace, or NULL */
     /** over ranks: */
     const char *transport;  /**< NULL: the setting's value */
     uint64_t steps, warmup; /**< of each policy, measured and before those */
@@ -33,12 +31,9 @@ struct order_sums {
 
 /** The figures of a profile at one rate and latency. */
 struct order_figures {
-    double optimum_s; /**< lower bound over all orders, without an overhead */
+    double optimum_s; /**< lower bound over all orders */
     /** below 0: the profile cannot be in buckets, as an operation comes after another */
     double seconds[ORDER_COUNT];
-    /** preempt with operations joined; below 0: without an overhead nothing is gained */
-    double fused_s;
-    uint32_t fused_groups; /**< operations that are left */
     /** the part of the step under fifo that the optimum saves; NaN: a step of no time */
     double possible_gain;
 };

@@ -80,28 +80,27 @@ static int by_start(const void *a, const void *b)
     return (i > j) - (i < j);
 }
 
-uint32_t order_lanes_assign(const struct order_profile *profile,
-                            const struct order_row *row, uint32_t *lanes,
-                            uint32_t *sorted, double *ends, uint32_t *lanes_count_p)
+/* Give each action of the row the first lane that is free at its start. */
+static void lanes_assign(struct drawing *self, const struct order_row *row)
 {
-    uint32_t actions = 0, count = 0;
-    for (uint32_t i = 0; i < profile->count; i++)
-        if (!profile->nodes[i].is_operation)
-            sorted[actions++] = i;
+    uint32_t count = 0;
+    self->actions = 0;
+    for (uint32_t i = 0; i < self->count; i++)
+        if (!self->profile->nodes[i].is_operation)
+            self->sorted[self->actions++] = i;
     sorted_spans = row->spans;
-    qsort(sorted, actions, sizeof *sorted, by_start);
-    for (uint32_t i = 0; i < actions; i++) {
-        uint32_t lane = 0, node = sorted[i];
+    qsort(self->sorted, self->actions, sizeof *self->sorted, by_start);
+    for (uint32_t i = 0; i < self->actions; i++) {
+        uint32_t lane = 0, node = self->sorted[i];
         while (lane < count &&
-               ends[lane] > row->spans[node].start_s + row->seconds * ROUNDING)
+               self->lane_ends[lane] > row->spans[node].start_s + row->seconds * ROUNDING)
             lane++;
         if (lane == count)
             count++;
-        lanes[node] = lane;
-        ends[lane] = row->spans[node].end_s;
+        self->lanes[node] = lane;
+        self->lane_ends[lane] = row->spans[node].end_s;
     }
-    *lanes_count_p = count ? count : 1;
-    return actions;
+    self->lanes_count = count ? count : 1;
 }
 
 /* ---- bars -------------------------------------------------------------------------- */
@@ -214,8 +213,7 @@ static void row_notes_draw(const struct drawing *self, double seconds, double wa
 
 static void row_draw(struct drawing *self, const struct order_row *row)
 {
-    self->actions = order_lanes_assign(self->profile, row, self->lanes, self->sorted,
-                                       self->lane_ends, &self->lanes_count);
+    lanes_assign(self, row);
     int network_y = self->y + (int)self->lanes_count * LANE_HEIGHT;
     tool_svg_text(self->out, 14, self->y + BAR_HEIGHT / 2 + 4, "class='order'", "%s",
                   row->name);
@@ -357,8 +355,7 @@ static int height_of(struct drawing *self)
 {
     int height = TOP + LANE_HEIGHT + ORDER_GAP + BOTTOM;
     for (uint32_t i = 0; i < self->rows->count; i++) {
-        (void)order_lanes_assign(self->profile, &self->rows->rows[i], self->lanes,
-                                 self->sorted, self->lane_ends, &self->lanes_count);
+        lanes_assign(self, &self->rows->rows[i]);
         height += (int)(self->lanes_count + 1) * LANE_HEIGHT + ORDER_GAP;
     }
     return height;

@@ -18,11 +18,4 @@ struct order_rows {
  *  on stderr if it is not 0. */
 int order_draw(const struct order_job *job, const struct order_rows *rows);
 
-/** Give each action the first lane that is free at its start. `lanes` [nodes] gets the
- *  lane of each action, `sorted` [nodes] the actions by their start. Returns the number
- *  of actions; *lanes_count_p is at least 1. `ends` [nodes] is room for the call. */
-uint32_t order_lanes_assign(const struct order_profile *profile,
-                            const struct order_row *row, uint32_t *lanes,
-                            uint32_t *sorted, double *ends, uint32_t *lanes_count_p);
-
 #endif

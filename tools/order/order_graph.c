@@ -54,10 +54,10 @@ static void edges_take(struct order_graph *graph, const struct edge *edges,
 }
 
 struct order_graph order_graph_open(const struct order_profile *profile,
-                                    const struct order_groups *groups, bool has_barrier)
+                                    const struct order_groups *groups)
 {
     uint32_t n = profile->count, end = n + (groups ? groups->count : 0);
-    struct order_graph graph = {.count = end + has_barrier};
+    struct order_graph graph = {.count = end + (groups ? 1 : 0)};
     struct edge *edges = order_zalloc((size_t)profile->edges_count + end, sizeof *edges);
     size_t count = 0;
     graph.nodes = order_zalloc(graph.count, sizeof *graph.nodes);
@@ -72,9 +72,9 @@ struct order_graph order_graph_open(const struct order_profile *profile,
         for (uint32_t a = 0; a < node->after_count; a++)
             edges[count++] = (struct edge){node->after[a], at};
         if (is_joined)
-            edges[count++] = (struct edge){has_barrier ? end : at, i};
+            edges[count++] = (struct edge){end, i};
     }
-    for (uint32_t group = n; has_barrier && group < end; group++)
+    for (uint32_t group = n; group < end; group++)
         edges[count++] = (struct edge){group, end};
     edges_take(&graph, edges, count);
     free(edges);

@@ -16,7 +16,8 @@
 #include <tryst/coll.h>
 
 #include "order_step.h"
-#include "tools/launch/job.h"
+#include "tools/figures.h"
+#include "tools/job.h"
 
 /* An operation that takes longer fails the measurement. */
 #define WAIT_NS 600000000000ull
@@ -128,15 +129,9 @@ static tryst_status samples_share(const struct measure *all, uint64_t count)
                : fail(all, "share the ranks' figures", status, tryst_last_error());
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *samples, uint64_t count)
 {
-    qsort(samples, count, sizeof *samples, by_value);
+    tool_samples_sort(samples, count);
     return (samples[count / 2] + samples[(count - 1) / 2]) / 2;
 }
 
@@ -331,10 +326,10 @@ static void graph_open(struct bench *bench, const struct policy *policy)
     const struct order_params *params = &bench->all->params;
     if (policy->order == ORDER_BUCKETS) {
         struct order_groups buckets = order_buckets(profile, params);
-        bench->graph = order_graph_open(profile, &buckets, true);
+        bench->graph = order_graph_open(profile, &buckets);
         order_groups_close(&buckets);
     } else {
-        bench->graph = order_graph_open(profile, NULL, false);
+        bench->graph = order_graph_open(profile, NULL);
     }
     if (policy->has_priority)
         bench->priorities = order_priorities(profile, &params->network);
@@ -398,7 +393,7 @@ tryst_status order_measure(const struct order_job *job, tryst_group *group,
         status = rates_measure(&all, &measured);
     for (int i = 0; i < ORDER_POLICIES && status == TRYST_OK; i++)
         status = policy_measure(&all, &policies[i], &measured, &measured.policies[i],
-                                job->draw || job->trace ? &measured.rows[i] : NULL);
+                                job->draw ? &measured.rows[i] : NULL);
     if (all.step && tryst_step_close(all.step, &op) == TRYST_OK)
         op_end(&all, op, "close the step");
     free(all.samples);

@@ -45,7 +45,7 @@ static int by_name(const void *one, const void *other)
 
 static struct ops ops_read(const struct order_profile *profile)
 {
-    struct order_graph graph = order_graph_open(profile, NULL, false);
+    struct order_graph graph = order_graph_open(profile, NULL);
     struct oracle *oracle = oracle_open(&graph, &free_network);
     struct ops ops = {.of = order_zalloc(profile->count, sizeof *ops.of),
                       .seconds = oracle_bound(oracle)};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file order_replay.h
- *  A profile in virtual time: under each order of its operations, with the operations
- *  joined that should be, and the bound.
+ *  A profile in virtual time: under each order of its operations, and the bound.
  *
  *  One idea: an order is a graph for the oracle and an urgency.
  *
@@ -46,12 +45,10 @@ struct order_row {
     uint32_t pieces_count;
 };
 
-/** Replay the profile. Operations of one of the `groups` are joined and move as one;
- *  NULL: each operation alone or, for BUCKETS, the buckets. False: operations are joined
- *  of which one comes after another. */
+/** Replay the profile. False: a bucket has operations of which one comes after
+ *  another. */
 bool order_replay(const struct order_profile *profile, const struct order_params *params,
-                  enum order order, const struct order_groups *groups,
-                  struct order_row *row_p);
+                  enum order order, struct order_row *row_p);
 /** A row of zeros is allowed. */
 void order_row_free(struct order_row *row);
 
@@ -73,15 +70,5 @@ int32_t *order_priorities(const struct order_profile *profile,
 /** Put the operations into buckets, in the order in which they are ready. */
 struct order_groups order_buckets(const struct order_profile *profile,
                                   const struct order_params *params);
-
-/** Choose operations to join, for networks where each costs an overhead.
- *  Operations of a group are neighbours in the order in which they are ready.
- *
- *  With these groups and the order PREEMPT, no partition of the operations makes the time
- *  shorter if no path leads from one operation to another, and the one that is ready
- *  later has the longer tail, as the gradients of a chain of layers. Else the time may be
- *  longer than with each operation alone, or the groups be impossible. */
-struct order_groups order_fuse(const struct order_profile *profile,
-                               const struct oracle_network *network);
 
 #endif

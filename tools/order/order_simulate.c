@@ -9,7 +9,6 @@
 #include <tryst/tryst.h>
 
 #include "order_draw.h"
-#include "order_trace.h"
 #include "tools/json.h"
 
 struct simulation {
@@ -30,8 +29,7 @@ static void table_print(const struct simulation *all)
            job->path, sums.actions, sums.actions_s, sums.operations,
            (double)sums.bytes / 1e6);
     order_origin_print(job->profile);
-    printf("# network: %.6g Gbit/s, latency %.6g us, overhead of an operation %.6g us\n",
-           job->gbit_per_s, job->latency_us, job->overhead_us);
+    printf("# network: %.6g Gbit/s, latency %.6g us\n", job->gbit_per_s, job->latency_us);
     printf("# optimum, a lower bound over all orders: %.6f s; possible gain over fifo: "
            "%.1f %%\n",
            figures->optimum_s, 100 * figures->possible_gain);
@@ -45,10 +43,6 @@ static void table_print(const struct simulation *all)
         else
             printf("%10s %12s %8s\n", name, "-", "-");
     }
-    if (figures->fused_s >= 0)
-        printf("%10s %12.6f %8.2f  (preempt, joined to %u operations)\n", "fused",
-               figures->fused_s, 100 * order_gap(figures->fused_s, figures->optimum_s),
-               figures->fused_groups);
 }
 
 static void json_print(FILE *file, const void *what)
@@ -60,7 +54,6 @@ static void json_print(FILE *file, const void *what)
     order_sums_print(file, all->job);
     tool_json_number(file, "bytes_per_s", all->params.network.bytes_per_s);
     tool_json_number(file, "latency_seconds", all->params.network.latency_s);
-    tool_json_number(file, "overhead_seconds", all->params.network.overhead_s);
     tool_json_number(file, "optimum_seconds", figures->optimum_s);
     tool_json_number(file, "possible_gain", figures->possible_gain);
     fputs(", \"results\": [", file);
@@ -72,31 +65,21 @@ static void json_print(FILE *file, const void *what)
         tool_json_number(file, "gap_order", order_gap(seconds, figures->optimum_s));
         fputc('}', file);
     }
-    if (figures->fused_s >= 0) {
-        fprintf(file, ",\n  {\"order\": \"fused\", \"fused_operations\": %u",
-                figures->fused_groups);
-        tool_json_number(file, "step_seconds", figures->fused_s);
-        tool_json_number(file, "gap_order",
-                         order_gap(figures->fused_s, figures->optimum_s));
-        fputc('}', file);
-    }
     fputs("\n]}\n", file);
 }
 
 /* ---- pictures ---------------------------------------------------------------------- */
 
-static int pictures_write(const struct simulation *all)
+static int picture_write(const struct simulation *all)
 {
     const struct order_job *job = all->job;
     struct order_row rows[ORDER_COUNT];
     struct order_rows of = {
         .rows = rows, .network = all->params.network, .figures = all->figures};
     for (int order = 0; order < ORDER_COUNT; order++)
-        of.count += order_replay(job->profile, &all->params, (enum order)order, NULL,
-                                 &rows[of.count]);
-    int failed = job->draw ? order_draw(job, &of) : 0;
-    if (!failed && job->trace)
-        failed = order_trace(job, &of);
+        of.count +=
+            order_replay(job->profile, &all->params, (enum order)order, &rows[of.count]);
+    int failed = order_draw(job, &of);
     for (uint32_t i = 0; i < of.count; i++)
         order_row_free(&rows[i]);
     return failed;
@@ -109,7 +92,6 @@ int order_simulate(const struct order_job *job)
     struct simulation all = {
         .job = job,
         .params = order_params(job, job->gbit_per_s * 1e9 / 8, job->latency_us * 1e-6)};
-    all.params.network.overhead_s = job->overhead_us * 1e-6;
     all.figures = order_compute(job->profile, &all.params);
     if (!isfinite(all.figures.seconds[ORDER_FIFO])) {
         fprintf(stderr,
@@ -123,7 +105,5 @@ int order_simulate(const struct order_job *job)
         table_print(&all);
     if (job->json)
         failed = tool_file_write(job->json, json_print, &all);
-    if (failed || !(job->draw || job->trace))
-        return failed;
-    return pictures_write(&all);
+    return failed || !job->draw ? failed : picture_write(&all);
 }

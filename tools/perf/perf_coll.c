@@ -15,9 +15,8 @@
 #include "perf_bound.h"
 #include "perf_pattern.h"
 #include "perf_report.h"
+#include "tools/figures.h"
 
-/* A collective that takes longer fails the measurement. */
-#define WAIT_NS 600000000000ull
 /* Without --iterations, a size gets as many iterations as fit into BUDGET_S. */
 #define BUDGET_S    1.0
 #define ITERS_MOST  10000
@@ -40,26 +39,13 @@ struct bench {
     struct perf_coll_figure *figure;
 };
 
-static tryst_status fail(const struct bench *bench, const char *what, tryst_status status)
-{
-    return perf_fail(bench->all->rank, what, status, tryst_last_error());
-}
-
-/* ---- agreement of all ranks -------------------------------------------------------- */
-
 /* Reduce each number over all ranks, in place: their greatest value or their sum. */
 static tryst_status numbers_reduce(const struct bench *bench, void *numbers,
                                    uint64_t count, tryst_dtype dtype,
                                    tryst_reduce_op reduce)
 {
-    tryst_tensor tensor = {
-        .struct_size = sizeof tensor, .data = numbers, .count = count, .dtype = dtype};
-    tryst_op *op;
-    tryst_status status = tryst_allreduce(bench->step, "tryst-perf figures", NULL,
-                                          &tensor, reduce, NULL, &op);
-    if (status != TRYST_OK)
-        return fail(bench, "share the ranks' figures", status);
-    return perf_op_end(bench->all->rank, op, "share the ranks' figures", WAIT_NS);
+    return perf_numbers_reduce(bench->all->rank, bench->step, "tryst-perf figures",
+                               numbers, count, dtype, reduce);
 }
 
 /* ---- one operation ----------------------------------------------------------------- */
@@ -78,8 +64,8 @@ static tryst_status once(const struct bench *bench, double *seconds_p)
         tryst_coll_start(bench->step, bench->coll, tensor_or_null(&bench->in),
                          tensor_or_null(&bench->out), &bench->params, &op);
     if (status != TRYST_OK)
-        return fail(bench, "start the collective", status);
-    status = perf_op_end(rank, op, "run the collective", WAIT_NS);
+        return perf_judge(bench->all->rank, "start the collective", status);
+    status = perf_op_end(rank, op, "run the collective", PERF_WAIT_NS);
     *seconds_p = perf_now_s(rank) - start_s;
     return status;
 }
@@ -114,15 +100,13 @@ static void tensors_fill(const struct bench *bench)
 static void wrong_add(const struct bench *bench, const char *what,
                       struct perf_wrong wrong)
 {
-    char size[32];
-    if (wrong.count && !bench->figure->wrong) {
-        perf_bytes_text(bench->figure->bytes, size, sizeof size);
+    if (wrong.count && !bench->figure->wrong)
         fprintf(stderr,
                 "tryst-perf: rank %d: %s of %s: %s, element %" PRIu64 " is 0x%" PRIx64
                 "; it should be 0x%" PRIx64 "\n",
-                bench->all->rank->rank, bench->options->kind->name, size, what,
-                wrong.first, wrong.is, wrong.should_be);
-    }
+                bench->all->rank->rank, bench->options->kind->name,
+                perf_bytes_text(bench->figure->bytes, (char[32]){""}), what, wrong.first,
+                wrong.is, wrong.should_be);
     bench->figure->wrong += wrong.count;
 }
 
@@ -146,8 +130,8 @@ static tryst_status meet(const struct bench *bench)
     tryst_status status =
         tryst_coll_start(bench->step, bench->barrier, NULL, NULL, NULL, &op);
     return status == TRYST_OK
-               ? perf_op_end(bench->all->rank, op, "pass a barrier", WAIT_NS)
-               : fail(bench, "pass a barrier", status);
+               ? perf_op_end(bench->all->rank, op, "pass a barrier", PERF_WAIT_NS)
+               : perf_judge(bench->all->rank, "pass a barrier", status);
 }
 
 static tryst_status one_round(struct bench *bench, double *seconds_p)
@@ -168,10 +152,10 @@ static tryst_status one_round(struct bench *bench, double *seconds_p)
 
 static tryst_status warm_up(struct bench *bench)
 {
-    uint64_t warmup = bench->options->warmup, iters = bench->options->iters;
+    uint64_t warmup = perf_warmup(bench->options, WARMUP_DEFAULT);
+    uint64_t iters = bench->options->iters;
     double seconds = 0;
     tryst_status status = TRYST_OK;
-    warmup = warmup == UINT64_MAX ? WARMUP_DEFAULT : warmup;
     for (uint64_t i = 0; i < warmup && status == TRYST_OK; i++)
         status = one_round(bench, &seconds);
     if (status == TRYST_OK && !iters) {
@@ -252,7 +236,7 @@ static tryst_status measure(struct bench *bench)
             numbers_reduce(bench, bench->samples, n, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
     if (status != TRYST_OK)
         return status;
-    perf_sort(bench->samples, n);
+    tool_samples_sort(bench->samples, n);
     figure->seconds = (bench->samples[n / 2] + bench->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = bench->samples[n - 1 - n / 100];
     figure->seconds_min = bench->samples[0];
@@ -273,8 +257,6 @@ static uint64_t blocks_of(const struct bench *bench)
     return kind->in_blocks || kind->out_blocks ? (uint64_t)bench->all->size : 1;
 }
 
-/* Allocate a tensor's memory and write it once, so that its pages exist before the clock
- * runs. */
 static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
                                tryst_tensor *tensor)
 {
@@ -283,17 +265,9 @@ static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
     uint64_t bytes = count * tryst_dtype_bytes(bench->options->dtype);
     *tensor = (tryst_tensor){
         .struct_size = sizeof *tensor, .count = count, .dtype = bench->options->dtype};
-    tryst_status status = TRYST_OK;
-    if (bench->options->mapped)
-        status = tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, &tensor->data,
-                                 &bench->mem[which]);
-    else
-        tensor->data = bench->memory[which] = malloc(bytes ? bytes : 1);
-    if (status != TRYST_OK || !tensor->data)
-        return perf_fail(rank, "allocate the tensors", status ? status : TRYST_E_NOMEM,
-                         status ? tryst_last_error() : "");
+    tryst_status status = perf_tensor_memory(rank, bytes, &bench->mem[which],
+                                             &bench->memory[which], &tensor->data);
     tensor->mem = bench->mem[which];
-    memset(tensor->data, 0, bytes);
     return status;
 }
 
@@ -345,7 +319,7 @@ static tryst_status pattern_get(struct bench *bench)
                                       .name = "tryst-perf check"};
     tryst_status status =
         tryst_coll_prepare(bench->all->rank->group, &params, &bench->barrier);
-    return status == TRYST_OK ? status : fail(bench, "pass a barrier", status);
+    return perf_judge(bench->all->rank, "pass a barrier", status);
 }
 
 static tryst_status prepare(struct bench *bench)
@@ -372,7 +346,7 @@ static tryst_status prepare(struct bench *bench)
     figure->bound_s = figure->info.bound_seconds;
     if (bench->all->bound_s_per_byte > 0)
         figure->bound_s = (double)figure->bytes * bench->all->bound_s_per_byte;
-    return status == TRYST_OK ? status : fail(bench, "prepare the collective", status);
+    return perf_judge(bench->all->rank, "prepare the collective", status);
 }
 
 static void bench_close(struct bench *bench)
@@ -393,7 +367,7 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
     tryst_op *close_op;
     tryst_status status = tryst_step_open(rank->group, step_id, &bench->step);
     if (status != TRYST_OK)
-        return fail(bench, "open a step", status);
+        return perf_judge(bench->all->rank, "open a step", status);
     status = prepare(bench);
     if (status == TRYST_OK)
         status = tensors_get(bench);
@@ -408,7 +382,7 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
     if (status == TRYST_OK && bench->pattern)
         status = wrong_sum(bench);
     if (tryst_step_close(bench->step, &close_op) == TRYST_OK)
-        perf_op_end(rank, close_op, "close the step", WAIT_NS);
+        perf_op_end(rank, close_op, "close the step", PERF_WAIT_NS);
     return status;
 }
 

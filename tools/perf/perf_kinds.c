@@ -38,10 +38,10 @@ static const char *const of_broadcast[] = {DATA_OPTIONS, "root", NULL};
 static const char *const of_allgather[] = {DATA_OPTIONS, "inplace", NULL};
 static const char *const of_reducescatter[] = {DATA_OPTIONS, "op", "inplace", NULL};
 static const char *const of_alltoall[] = {DATA_OPTIONS, NULL};
-#define PROFILE_OPTIONS "profile", "simulate", "bucket", "draw", "trace"
+#define PROFILE_OPTIONS "profile", "simulate", "bucket", "draw"
 static const char *const of_sched[] = {PROFILE_OPTIONS, ALL_OPTIONS, NULL};
-static const char *const of_simulate[] = {PROFILE_OPTIONS, "json",     "gbit",
-                                          "latency",       "overhead", NULL};
+static const char *const of_simulate[] = {PROFILE_OPTIONS, "json", "gbit", "latency",
+                                          NULL};
 static const char *const of_barrier[] = {ALL_OPTIONS, "priority", NULL};
 
 #define COLL_SIZES "4:64M"

@@ -107,7 +107,6 @@ static const char help_sched[] =
     "      --draw FILE.svg  draw a step under each order to one scale of time; over\n"
     "                       ranks: the last step of rank 0, beside the best order in\n"
     "                       virtual time\n"
-    "      --trace FILE     write the same steps for Perfetto (ui.perfetto.dev)\n"
     "  -h, --help           print this\n"
     "Over ranks:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
@@ -118,7 +117,6 @@ static const char help_sched[] =
     "      --simulate       needs --gbit\n"
     "      --gbit G         rate of the network, Gbit/s (10^9 bits)\n"
     "      --latency US     from an operation's last byte to its end, microseconds (0)\n"
-    "      --overhead US    of the network's time for each operation, microseconds (0)\n"
     "\n"
     "Policies and orders:\n"
     "  fifo                 the operation that was ready first (TRYST_SCHED=fifo)\n"
@@ -129,9 +127,6 @@ static const char help_sched[] =
     "                       without interruption\n"
     "  ours, preempt        the same with the default windows; in virtual time it\n"
     "                       interrupts others\n"
-    "  fused                with --overhead: preempt, with operations joined so that "
-    "the\n"
-    "                       step is as short as joins can make it\n"
     "\n"
     "A step takes from the end of the step before to its own end, without a barrier\n"
     "between; the median over steps, and of each the slowest rank, counts. gap: the\n"
@@ -274,9 +269,7 @@ static const struct tool_option rows[] = {
     {"bucket", 0, TOOL_BYTES, AT(order.bucket_bytes), 1, BYTES_MAX},
     {"gbit", 0, TOOL_RATE, AT(order.gbit_per_s)},
     {"latency", 0, TOOL_RATE, AT(order.latency_us)},
-    {"overhead", 0, TOOL_RATE, AT(order.overhead_us)},
     {"draw", 0, TOOL_TEXT, AT(order.draw)},
-    {"trace", 0, TOOL_TEXT, AT(order.trace)},
     {"dtype", 'd', TOOL_OTHER, .read = dtype_read},
     {"op", 'o', TOOL_TEXT, AT(op_text)},
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},

@@ -10,6 +10,7 @@
  * close the phase's step, which ends the receives that rank 1 still has posted.
  * Invariant: no callback submits once `over` is set. */
 #include "perf_preempt.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 
 #include <inttypes.h>
@@ -17,10 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An urgent tensor that takes longer fails the measurement. (In the order of arrival,
- * options.fifo, it waits for two tensors of the background.) */
-#define WAIT_NS 600000000000ull
-#define S_NS    1e9
+#define S_NS 1e9
 
 enum { OUTSTANDING = 2, ITERS_DEFAULT = 100, WARMUP_DEFAULT = 5 };
 
@@ -56,11 +54,6 @@ struct preempt {
     struct figure figures[PERF_SIZES_MAX];
 };
 
-static uint64_t warmup_of(const struct perf_options *options)
-{
-    return options->warmup == UINT64_MAX ? WARMUP_DEFAULT : options->warmup;
-}
-
 /* ---- receiving --------------------------------------------------------------------- */
 
 static const tryst_op_params urgent_params = {
@@ -83,11 +76,11 @@ static void receive_again(void *arg, tryst_op *op, tryst_status status)
 }
 
 /* Return the longest time that a phase may take: each of its urgent tensors may take
- * WAIT_NS. */
+ * PERF_WAIT_NS. */
 static uint64_t phase_most_ns(const struct perf_options *options, uint64_t iters)
 {
-    uint64_t rounds = iters + warmup_of(options) + 2;
-    uint64_t round_ns = options->every_ms * 1000000 + WAIT_NS;
+    uint64_t rounds = iters + perf_warmup(options, WARMUP_DEFAULT) + 2;
+    uint64_t round_ns = options->every_ms * 1000000 + PERF_WAIT_NS;
     return rounds > UINT64_MAX / round_ns ? UINT64_MAX : rounds * round_ns;
 }
 
@@ -107,8 +100,7 @@ static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool 
     tryst_status status =
         tryst_recv_key(preempt->step, preempt->over_key, &over, NULL, &over_op);
     if (status != TRYST_OK)
-        return perf_fail(preempt->rank, "receive the end of a phase", status,
-                         tryst_last_error());
+        return perf_judge(preempt->rank, "receive the end of a phase", status);
     for (int i = 0; i < 2; i++) {
         struct stream *stream = &preempt->streams[i];
         stream->params.callback = receive_again;
@@ -117,7 +109,7 @@ static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool 
             status = receive(stream);
     }
     if (status != TRYST_OK) {
-        perf_fail(preempt->rank, "receive", status, tryst_last_error());
+        perf_judge(preempt->rank, "receive", status);
         tryst_op_release(over_op);
     } else {
         status = perf_op_end(preempt->rank, over_op, "receive the end of a phase",
@@ -126,7 +118,7 @@ static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool 
     preempt->over = true;
     tryst_op *close_op;
     if (tryst_step_close(preempt->step, &close_op) == TRYST_OK)
-        perf_op_end(preempt->rank, close_op, "close the step", WAIT_NS);
+        perf_op_end(preempt->rank, close_op, "close the step", PERF_WAIT_NS);
     return status;
 }
 
@@ -136,9 +128,7 @@ static tryst_status background_begin(struct preempt *preempt, tryst_op **op_p)
 {
     tryst_status status = tryst_send_key(preempt->step, preempt->background_key,
                                          &preempt->background, &background_params, op_p);
-    return status == TRYST_OK ? status
-                              : perf_fail(preempt->rank, "send the background", status,
-                                          tryst_last_error());
+    return perf_judge(preempt->rank, "send the background", status);
 }
 
 /* Let the background move until `until_s`; two of its sends are in flight on return. */
@@ -168,9 +158,8 @@ static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
     tryst_status status = tryst_send_key(preempt->step, preempt->urgent_key,
                                          &preempt->urgent, &urgent_params, &op);
     if (status != TRYST_OK)
-        return perf_fail(preempt->rank, "send the urgent tensor", status,
-                         tryst_last_error());
-    status = perf_op_end(preempt->rank, op, "send the urgent tensor", WAIT_NS);
+        return perf_judge(preempt->rank, "send the urgent tensor", status);
+    status = perf_op_end(preempt->rank, op, "send the urgent tensor", PERF_WAIT_NS);
     *seconds_p = perf_now_s(preempt->rank) - start_s;
     return status;
 }
@@ -192,16 +181,16 @@ static tryst_status phase_end(struct preempt *preempt, tryst_status status)
         if (!preempt->moving[i])
             continue;
         tryst_op_cancel(preempt->moving[i]);
-        tryst_wait(preempt->moving[i], WAIT_NS);
+        tryst_wait(preempt->moving[i], PERF_WAIT_NS);
         tryst_op_release(preempt->moving[i]);
         preempt->moving[i] = NULL;
     }
     if (status == TRYST_OK)
         status = tryst_send_key(preempt->step, preempt->over_key, &over, NULL, &op);
     if (status == TRYST_OK)
-        status = perf_op_end(preempt->rank, op, "send the end of a phase", WAIT_NS);
+        status = perf_op_end(preempt->rank, op, "send the end of a phase", PERF_WAIT_NS);
     if (tryst_step_close(preempt->step, &op) == TRYST_OK)
-        perf_op_end(preempt->rank, op, "close the step", WAIT_NS);
+        perf_op_end(preempt->rank, op, "close the step", PERF_WAIT_NS);
     return status;
 }
 
@@ -213,7 +202,7 @@ static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urg
 {
     const struct perf_options *options = preempt->rank->options;
     double every_s = (double)options->every_ms * 1e-3;
-    uint64_t warmup = warmup_of(options);
+    uint64_t warmup = perf_warmup(options, WARMUP_DEFAULT);
     tryst_status status = TRYST_OK;
     double start_s = 0, seconds = 0;
     uint64_t before = 0;
@@ -248,7 +237,7 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, bool urgent,
     tryst_status status =
         tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return perf_fail(preempt->rank, "open a step", status, tryst_last_error());
+        return perf_judge(preempt->rank, "open a step", status);
     return preempt->rank->rank == 0
                ? phase_send(preempt, iters, urgent, background, background_p, urgent_p)
                : phase_receive(preempt, iters, urgent, background);
@@ -265,11 +254,6 @@ static tryst_tensor tensor_of(const struct preempt *preempt, int which, uint64_t
                           .mem = preempt->mem[which]};
 }
 
-static double quantile(const double *sorted, uint64_t count, uint64_t percent)
-{
-    return sorted[(count - 1) - (count - 1) * (100 - percent) / 100];
-}
-
 static tryst_status size_run(struct preempt *preempt, struct figure *figure)
 {
     double none;
@@ -277,18 +261,18 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
     tryst_peer_info info = {.struct_size = sizeof info, .window_bytes = 0};
     preempt->urgent = tensor_of(preempt, 0, figure->bytes);
     tryst_status status = phase(preempt, n, true, false, &none, &none);
-    perf_sort(preempt->samples, n);
-    figure->unloaded_s = quantile(preempt->samples, n, 50);
+    tool_samples_sort(preempt->samples, n);
+    figure->unloaded_s = tool_quantile(preempt->samples, n, 50);
     if (status == TRYST_OK)
         status =
             phase(preempt, n, false, true, &figure->background_alone_bytes_per_s, &none);
     if (status == TRYST_OK)
         status = phase(preempt, n, true, true, &figure->background_bytes_per_s,
                        &figure->bytes_per_s);
-    perf_sort(preempt->samples, n);
-    figure->median_s = quantile(preempt->samples, n, 50);
-    figure->p95_s = quantile(preempt->samples, n, 95);
-    figure->p99_s = quantile(preempt->samples, n, 99);
+    tool_samples_sort(preempt->samples, n);
+    figure->median_s = tool_quantile(preempt->samples, n, 50);
+    figure->p95_s = tool_quantile(preempt->samples, n, 95);
+    figure->p99_s = tool_quantile(preempt->samples, n, 99);
     tryst_group_peer(preempt->rank->group, 1 - preempt->rank->rank, &info);
     figure->bound_s = figure->unloaded_s +
                       (double)info.window_bytes / figure->background_alone_bytes_per_s;
@@ -300,13 +284,12 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
 static void table_head(const struct perf_rank *rank)
 {
     tryst_peer_info info = {.struct_size = sizeof info, .transport = "", .mechanism = ""};
-    char background[32];
     tryst_group_peer(rank->group, 1 - rank->rank, &info);
-    perf_bytes_text(rank->options->background_bytes, background, sizeof background);
     printf("tryst-perf preempt over %s%s%s: urgent tensors every %" PRIu64
            " ms, background of %s%s\n",
            info.transport, *info.mechanism ? ", " : "", info.mechanism,
-           rank->options->every_ms, background,
+           rank->options->every_ms,
+           perf_bytes_text(rank->options->background_bytes, (char[32]){""}),
            rank->options->fifo ? ", first come, first served" : "");
     printf("%12s %9s %11s %11s %11s %11s %11s %15s %15s\n", "size", "transfers",
            "alone, ms", "median, ms", "p95, ms", "p99, ms", "bound, ms",
@@ -315,11 +298,10 @@ static void table_head(const struct perf_rank *rank)
 
 static void table_row(const struct figure *figure)
 {
-    char size[32];
-    perf_bytes_text(figure->bytes, size, sizeof size);
-    printf("%12s %9" PRIu64 " %11.3f %11.3f %11.3f %11.3f %11.3f %15.1f %15.1f\n", size,
-           figure->iters, figure->unloaded_s * 1e3, figure->median_s * 1e3,
-           figure->p95_s * 1e3, figure->p99_s * 1e3, figure->bound_s * 1e3,
+    printf("%12s %9" PRIu64 " %11.3f %11.3f %11.3f %11.3f %11.3f %15.1f %15.1f\n",
+           perf_bytes_text(figure->bytes, (char[32]){""}), figure->iters,
+           figure->unloaded_s * 1e3, figure->median_s * 1e3, figure->p95_s * 1e3,
+           figure->p99_s * 1e3, figure->bound_s * 1e3,
            figure->background_bytes_per_s / 1e6,
            figure->background_alone_bytes_per_s / 1e6);
     fflush(stdout);
@@ -398,7 +380,7 @@ int perf_preempt(const struct perf_rank *rank)
 {
     static struct preempt preempt; /* static: too large for the stack */
     const struct perf_options *options = rank->options;
-    bool table = rank->rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
+    bool table = perf_has_table(rank);
     preempt.rank = rank;
     tryst_status status = preempt_open(&preempt);
     for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
@@ -408,9 +390,7 @@ int perf_preempt(const struct perf_rank *rank)
         if (status == TRYST_OK && table)
             table_row(&preempt.figures[i]);
     }
-    int failed = status != TRYST_OK;
-    if (!failed && rank->rank == 0 && options->json)
-        failed = tool_file_write(options->json, json_figures, &preempt);
+    int failed = status != TRYST_OK || perf_json_write(rank, json_figures, &preempt);
     preempt_close(&preempt);
     return failed;
 }

@@ -19,10 +19,9 @@
 
 #include "perf_hops.h"
 #include "perf_setup.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 
-/* An operation that takes longer fails the measurement. */
-#define WAIT_NS 600000000000ull
 #define S_NS    1e9
 #define IDLE_NS 100000
 /* A phase that takes longer is announced on stderr. */
@@ -69,17 +68,6 @@ static const tryst_op_params urgent_op = {.struct_size = sizeof urgent_op,
 static const tryst_op_params low_op = {
     .struct_size = sizeof low_op, .flags = TRYST_OP_PRIORITY, .priority = LOW_PRIORITY};
 
-static tryst_status fail(const struct preempt *preempt, const char *what,
-                         tryst_status status)
-{
-    return perf_fail(preempt->rank, what, status, tryst_last_error());
-}
-
-static uint64_t warmup_of(const struct perf_options *options)
-{
-    return options->warmup == UINT64_MAX ? WARMUP_DEFAULT : options->warmup;
-}
-
 /* ---- operations -------------------------------------------------------------------- */
 
 static tryst_status background_begin(struct preempt *preempt, unsigned which)
@@ -87,7 +75,7 @@ static tryst_status background_begin(struct preempt *preempt, unsigned which)
     tryst_status status = tryst_coll_start(preempt->step, preempt->background[which],
                                            NULL, &preempt->background_tensors[which],
                                            &low_op, &preempt->moving[which]);
-    return status == TRYST_OK ? status : fail(preempt, "start the background", status);
+    return perf_judge(preempt->rank, "start the background", status);
 }
 
 /* Let the background move until `until_s`; OUTSTANDING of its operations are in flight on
@@ -129,34 +117,28 @@ static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
     tryst_status status = tryst_coll_start(preempt->step, preempt->urgent, NULL,
                                            &preempt->urgent_tensor, &urgent_op, &op);
     if (status != TRYST_OK)
-        return fail(preempt, "run the urgent all-reduce", status);
-    status = perf_op_end(preempt->rank, op, "run the urgent all-reduce", WAIT_NS);
+        return perf_judge(preempt->rank, "run the urgent all-reduce", status);
+    status = perf_op_end(preempt->rank, op, "run the urgent all-reduce", PERF_WAIT_NS);
     *seconds_p = perf_now_s(preempt->rank) - start_s;
     return status;
 }
 
+/* All-reduce numbers of type F64. */
 static tryst_status numbers_reduce(const struct preempt *preempt, const char *name,
                                    double *numbers, uint64_t count,
                                    tryst_reduce_op reduce)
 {
-    tryst_tensor tensor = {.struct_size = sizeof tensor,
-                           .data = numbers,
-                           .count = count,
-                           .dtype = TRYST_DTYPE_F64};
-    tryst_op *op;
-    tryst_status status =
-        tryst_allreduce(preempt->step, name, NULL, &tensor, reduce, NULL, &op);
-    return status == TRYST_OK
-               ? perf_op_end(preempt->rank, op, "share the ranks' figures", WAIT_NS)
-               : fail(preempt, "share the ranks' figures", status);
+    return perf_numbers_reduce(preempt->rank, preempt->step, name, numbers, count,
+                               TRYST_DTYPE_F64, reduce);
 }
 
 static tryst_status meet(const struct preempt *preempt, const char *name)
 {
     tryst_op *op;
     tryst_status status = tryst_barrier(preempt->step, name, &urgent_op, &op);
-    return status == TRYST_OK ? perf_op_end(preempt->rank, op, "pass a barrier", WAIT_NS)
-                              : fail(preempt, "pass a barrier", status);
+    return status == TRYST_OK
+               ? perf_op_end(preempt->rank, op, "pass a barrier", PERF_WAIT_NS)
+               : perf_judge(preempt->rank, "pass a barrier", status);
 }
 
 /* ---- a phase ----------------------------------------------------------------------- */
@@ -214,7 +196,7 @@ static tryst_status phase_end(struct preempt *preempt, tryst_status status)
     for (int i = 0; i < OUTSTANDING; i++) {
         if (!preempt->moving[i])
             continue;
-        if (tryst_wait(preempt->moving[i], WAIT_NS) == TRYST_E_TIMEOUT &&
+        if (tryst_wait(preempt->moving[i], PERF_WAIT_NS) == TRYST_E_TIMEOUT &&
             status == TRYST_OK)
             status =
                 perf_fail(preempt->rank, "cancel the background", TRYST_E_TIMEOUT, "");
@@ -223,7 +205,7 @@ static tryst_status phase_end(struct preempt *preempt, tryst_status status)
     }
     preempt->oldest = 0;
     if (tryst_step_close(preempt->step, &op) == TRYST_OK)
-        perf_op_end(preempt->rank, op, "close the step", WAIT_NS);
+        perf_op_end(preempt->rank, op, "close the step", PERF_WAIT_NS);
     preempt->step = NULL;
     return status;
 }
@@ -233,7 +215,7 @@ static tryst_status phase_open(struct preempt *preempt, int what)
     tryst_status status =
         tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return fail(preempt, "open a step", status);
+        return perf_judge(preempt->rank, "open a step", status);
     status = meet(preempt, "begin");
     for (unsigned i = 0; i < OUTSTANDING && what & BACKGROUND && status == TRYST_OK; i++)
         status = background_begin(preempt, i);
@@ -246,7 +228,7 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, int what)
 {
     const struct perf_options *options = preempt->rank->options;
     double every_s = (double)options->every_ms * 1e-3;
-    uint64_t warmup = warmup_of(options);
+    uint64_t warmup = perf_warmup(options, WARMUP_DEFAULT);
     tryst_status status = phase_open(preempt, what);
     double begin_s = perf_now_s(preempt->rank), count_s = begin_s, seconds = 0;
     for (uint64_t i = 0; i < warmup + iters && status == TRYST_OK; i++) {
@@ -274,11 +256,6 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, int what)
 
 /* ---- one size ---------------------------------------------------------------------- */
 
-static double quantile(const double *sorted, uint64_t count, uint64_t percent)
-{
-    return sorted[(count - 1) - (count - 1) * (100 - percent) / 100];
-}
-
 /* Open a step and agree on a phase's figures: greatest samples, summed rates. */
 static tryst_status agree(struct preempt *preempt, struct figure *figure, double *rate_p)
 {
@@ -288,12 +265,12 @@ static tryst_status agree(struct preempt *preempt, struct figure *figure, double
     tryst_status status =
         tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return fail(preempt, "open a step", status);
+        return perf_judge(preempt->rank, "open a step", status);
     status = numbers_reduce(preempt, "samples", preempt->samples, figure->iters,
                             TRYST_REDUCE_MAX);
     if (status == TRYST_OK)
         status = numbers_reduce(preempt, "rate", rate_p, 1, TRYST_REDUCE_SUM);
-    perf_sort(preempt->samples, figure->iters);
+    tool_samples_sort(preempt->samples, figure->iters);
     return phase_end(preempt, status);
 }
 
@@ -310,7 +287,7 @@ static tryst_status bound_find(struct preempt *preempt, struct figure *figure)
     figure->is_measured = hops.is_measured;
     status = tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
     if (status != TRYST_OK)
-        return fail(preempt, "open a step", status);
+        return perf_judge(preempt->rank, "open a step", status);
     status = phase_end(preempt, numbers_reduce(preempt, "waits", preempt->waits, count,
                                                TRYST_REDUCE_SUM));
     if (status == TRYST_OK)
@@ -323,12 +300,11 @@ static tryst_status bound_find(struct preempt *preempt, struct figure *figure)
 static void progress(const struct preempt *preempt, const struct figure *figure,
                      const char *what)
 {
-    char size[32];
-    uint64_t rounds = figure->iters + warmup_of(preempt->rank->options);
+    uint64_t rounds = figure->iters + perf_warmup(preempt->rank->options, WARMUP_DEFAULT);
     double seconds = (double)(rounds * preempt->rank->options->every_ms) * 1e-3;
-    perf_bytes_text(figure->bytes, size, sizeof size);
     if (preempt->rank->rank == 0 && seconds >= PROGRESS_FROM_S)
-        fprintf(stderr, "tryst-perf: preempt, %s: %s, %.0f s\n", size, what, seconds);
+        fprintf(stderr, "tryst-perf: preempt, %s: %s, %.0f s\n",
+                perf_bytes_text(figure->bytes, (char[32]){""}), what, seconds);
 }
 
 static tryst_status figure_measure(struct preempt *preempt, struct figure *figure)
@@ -339,7 +315,7 @@ static tryst_status figure_measure(struct preempt *preempt, struct figure *figur
     tryst_status status = phase(preempt, n, URGENT);
     if (status == TRYST_OK)
         status = agree(preempt, figure, &none);
-    figure->unloaded_s = quantile(preempt->samples, n, 50);
+    figure->unloaded_s = tool_quantile(preempt->samples, n, 50);
     progress(preempt, figure, "background alone");
     if (status == TRYST_OK)
         status = phase(preempt, n, BACKGROUND);
@@ -352,9 +328,9 @@ static tryst_status figure_measure(struct preempt *preempt, struct figure *figur
         status = phase(preempt, n, URGENT | BACKGROUND);
     if (status == TRYST_OK)
         status = agree(preempt, figure, &figure->bytes_per_s);
-    figure->median_s = quantile(preempt->samples, n, 50);
-    figure->p95_s = quantile(preempt->samples, n, 95);
-    figure->p99_s = quantile(preempt->samples, n, 99);
+    figure->median_s = tool_quantile(preempt->samples, n, 50);
+    figure->p95_s = tool_quantile(preempt->samples, n, 95);
+    figure->p99_s = tool_quantile(preempt->samples, n, 99);
     return status;
 }
 
@@ -376,16 +352,11 @@ static tryst_status tensor_get(struct preempt *preempt, int which, uint64_t byte
                                   .name = name};
     tryst_status status = tryst_coll_prepare(rank->group, params, coll_p);
     if (status != TRYST_OK)
-        return fail(preempt, "prepare an all-reduce", status);
-    if (rank->options->mapped)
-        status = tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, &data,
-                                 &preempt->mem[which]);
-    else
-        data = preempt->memory[which] = malloc(bytes);
-    if (status != TRYST_OK || !data)
-        return perf_fail(rank, "allocate the tensors", status ? status : TRYST_E_NOMEM,
-                         status ? tryst_last_error() : "");
-    memset(data, 0, bytes); /* its pages exist before the clock runs */
+        return perf_judge(preempt->rank, "prepare an all-reduce", status);
+    status = perf_tensor_memory(rank, bytes, &preempt->mem[which],
+                                &preempt->memory[which], &data);
+    if (status != TRYST_OK)
+        return status;
     *tensor = (tryst_tensor){.struct_size = sizeof *tensor,
                              .data = data,
                              .count = count,
@@ -420,13 +391,11 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
 static void head_print(const struct preempt *preempt, const struct figure *figure)
 {
     const struct perf_options *options = preempt->rank->options;
-    char background[32];
-    perf_bytes_text(options->background_bytes, background, sizeof background);
     printf("tryst-perf preempt --op allreduce\n");
     perf_setup_print(preempt->rank);
     printf("# background: %s of all-reduces of priority %d under way, %d at a time%s\n",
-           background, LOW_PRIORITY, OUTSTANDING,
-           options->fifo ? "; first come, first served" : "");
+           perf_bytes_text(options->background_bytes, (char[32]){""}), LOW_PRIORITY,
+           OUTSTANDING, options->fifo ? "; first come, first served" : "");
     printf("# urgent: an all-reduce of priority 0 every %" PRIu64
            " ms; the slowest rank counts\n",
            options->every_ms);
@@ -441,43 +410,31 @@ static void head_print(const struct preempt *preempt, const struct figure *figur
 
 static void row_print(const struct figure *figure)
 {
-    char size[32];
-    perf_bytes_text(figure->bytes, size, sizeof size);
     printf("%10s %7" PRIu64
            " %10.3f %10.3f %10.3f %10.3f %10.3f %9.3f %11.1f %11.1f %7.1f%%\n",
-           size, figure->iters, figure->unloaded_s * 1e3, figure->median_s * 1e3,
-           figure->p95_s * 1e3, figure->p99_s * 1e3, figure->bound_s * 1e3,
-           figure->p99_s / figure->bound_s, figure->bytes_per_s / 1e6,
-           figure->alone_bytes_per_s / 1e6,
+           perf_bytes_text(figure->bytes, (char[32]){""}), figure->iters,
+           figure->unloaded_s * 1e3, figure->median_s * 1e3, figure->p95_s * 1e3,
+           figure->p99_s * 1e3, figure->bound_s * 1e3, figure->p99_s / figure->bound_s,
+           figure->bytes_per_s / 1e6, figure->alone_bytes_per_s / 1e6,
            100 * figure->bytes_per_s / figure->alone_bytes_per_s);
     fflush(stdout);
-}
-
-/* Write a number, or null if it is infinite or undefined, which JSON cannot hold: if the
- * background did not move, its rate is 0, and others are divided by it. */
-static void number_print(FILE *file, const char *name, double value)
-{
-    if (isfinite(value))
-        fprintf(file, ", \"%s\": %.9g", name, value);
-    else
-        fprintf(file, ", \"%s\": null", name);
 }
 
 static void figure_print(FILE *file, const struct figure *figure, bool is_first)
 {
     fprintf(file, "%s\n  {\"bytes\": %" PRIu64 ", \"iterations\": %" PRIu64,
             is_first ? "" : ",", figure->bytes, figure->iters);
-    number_print(file, "unloaded_seconds", figure->unloaded_s);
-    number_print(file, "seconds", figure->median_s);
-    number_print(file, "seconds_p95", figure->p95_s);
-    number_print(file, "seconds_p99", figure->p99_s);
-    number_print(file, "bound_seconds", figure->bound_s);
-    number_print(file, "hops_seconds", figure->wait_s);
+    tool_json_number(file, "unloaded_seconds", figure->unloaded_s);
+    tool_json_number(file, "seconds", figure->median_s);
+    tool_json_number(file, "seconds_p95", figure->p95_s);
+    tool_json_number(file, "seconds_p99", figure->p99_s);
+    tool_json_number(file, "bound_seconds", figure->bound_s);
+    tool_json_number(file, "hops_seconds", figure->wait_s);
     fprintf(file, ", \"rates\": \"%s\"", figure->is_measured ? "measured" : "topology");
-    number_print(file, "ratio", figure->p99_s / figure->bound_s);
-    number_print(file, "bytes_per_s", figure->bytes_per_s);
-    number_print(file, "background_alone_bytes_per_s", figure->alone_bytes_per_s);
-    number_print(file, "together", figure->bytes_per_s / figure->alone_bytes_per_s);
+    tool_json_number(file, "ratio", figure->p99_s / figure->bound_s);
+    tool_json_number(file, "bytes_per_s", figure->bytes_per_s);
+    tool_json_number(file, "background_alone_bytes_per_s", figure->alone_bytes_per_s);
+    tool_json_number(file, "together", figure->bytes_per_s / figure->alone_bytes_per_s);
     fprintf(file, "}");
 }
 
@@ -537,7 +494,7 @@ int perf_preempt_coll(const struct perf_rank *rank)
 {
     static struct preempt preempt; /* static: too large for the stack */
     const struct perf_options *options = rank->options;
-    bool table = rank->rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
+    bool table = perf_has_table(rank);
     preempt.rank = rank;
     preempt.ranks = tryst_group_size(rank->group);
     tryst_status status = preempt_open(&preempt);
@@ -548,9 +505,7 @@ int perf_preempt_coll(const struct perf_rank *rank)
         if (status == TRYST_OK && table)
             row_print(&preempt.figures[i]);
     }
-    int failed = status != TRYST_OK;
-    if (!failed && rank->rank == 0 && options->json)
-        failed = tool_file_write(options->json, json_print, &preempt);
+    int failed = status != TRYST_OK || perf_json_write(rank, json_print, &preempt);
     preempt_close(&preempt);
     return failed;
 }

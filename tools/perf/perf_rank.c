@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/json.h"
+
 tryst_status perf_fail(const struct perf_rank *rank, const char *what,
                        tryst_status status, const char *text)
 {
@@ -37,9 +39,7 @@ tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
         tryst_key_build(rank->group, src, 1 - src, edge, 0, 0, key, sizeof key);
     if (status == TRYST_OK)
         status = tryst_key_prepare(rank->group, key, key_p);
-    return status == TRYST_OK
-               ? status
-               : perf_fail(rank, "prepare a key", status, tryst_last_error());
+    return perf_judge(rank, "prepare a key", status);
 }
 
 tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **data_p,
@@ -63,18 +63,62 @@ double perf_now_s(const struct perf_rank *rank)
     return (double)tryst_now_ns(rank->ctx) / 1e9;
 }
 
-static int by_value(const void *a, const void *b)
+tryst_status perf_judge(const struct perf_rank *rank, const char *what,
+                        tryst_status status)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return status == TRYST_OK ? status
+                              : perf_fail(rank, what, status, tryst_last_error());
 }
 
-void perf_sort(double *samples, uint64_t count)
+tryst_status perf_numbers_reduce(const struct perf_rank *rank, tryst_step *step,
+                                 const char *name, void *numbers, uint64_t count,
+                                 tryst_dtype dtype, tryst_reduce_op reduce)
 {
-    qsort(samples, count, sizeof *samples, by_value);
+    static const char what[] = "share the ranks' figures";
+    tryst_tensor tensor = {
+        .struct_size = sizeof tensor, .data = numbers, .count = count, .dtype = dtype};
+    tryst_op *op;
+    tryst_status status = tryst_allreduce(step, name, NULL, &tensor, reduce, NULL, &op);
+    return status == TRYST_OK ? perf_op_end(rank, op, what, PERF_WAIT_NS)
+                              : perf_judge(rank, what, status);
 }
 
-void perf_bytes_text(uint64_t bytes, char *text, size_t capacity)
+tryst_status perf_tensor_memory(const struct perf_rank *rank, uint64_t bytes,
+                                tryst_mem **mem_p, void **memory_p, void **data_p)
+{
+    static const char what[] = "allocate the tensors";
+    tryst_status status = TRYST_OK;
+    if (rank->options->mapped)
+        status = tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, data_p, mem_p);
+    else
+        *data_p = *memory_p = malloc(bytes ? bytes : 1);
+    if (status != TRYST_OK)
+        return perf_judge(rank, what, status);
+    if (!*data_p)
+        return perf_fail(rank, what, TRYST_E_NOMEM, "");
+    memset(*data_p, 0, bytes);
+    return TRYST_OK;
+}
+
+bool perf_has_table(const struct perf_rank *rank)
+{
+    const char *json = rank->options->json;
+    return rank->rank == 0 && !(json && strcmp(json, "-") == 0);
+}
+
+int perf_json_write(const struct perf_rank *rank,
+                    void (*print)(FILE *file, const void *what), const void *what)
+{
+    const char *path = rank->options->json;
+    return path && rank->rank == 0 ? tool_file_write(path, print, what) : 0;
+}
+
+uint64_t perf_warmup(const struct perf_options *options, uint64_t standard)
+{
+    return options->warmup == UINT64_MAX ? standard : options->warmup;
+}
+
+const char *perf_bytes_text(uint64_t bytes, char text[32])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
     int unit = 0;
@@ -82,5 +126,6 @@ void perf_bytes_text(uint64_t bytes, char *text, size_t capacity)
         bytes /= 1024;
         unit++;
     }
-    snprintf(text, capacity, "%" PRIu64 " %s", bytes, units[unit]);
+    snprintf(text, 32, "%" PRIu64 " %s", bytes, units[unit]);
+    return text;
 }

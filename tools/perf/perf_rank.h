@@ -9,6 +9,9 @@
 
 #include "perf_options.h"
 
+/** An operation that takes longer fails the measurement. */
+#define PERF_WAIT_NS 600000000000ull
+
 struct perf_rank {
     const struct perf_options *options;
     tryst_ctx *ctx;
@@ -35,10 +38,30 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
 /** Return tryst_now_ns in seconds. */
 double perf_now_s(const struct perf_rank *rank);
 
-/** Sort `samples`, smallest first. */
-void perf_sort(double *samples, uint64_t count);
+/** Report a `status` other than TRYST_OK, with tryst_last_error; return it. */
+tryst_status perf_judge(const struct perf_rank *rank, const char *what,
+                        tryst_status status);
 
-/** Format a size: "4 KiB". */
-void perf_bytes_text(uint64_t bytes, char *text, size_t capacity);
+/** All-reduce numbers, in a step, under a name. */
+tryst_status perf_numbers_reduce(const struct perf_rank *rank, tryst_step *step,
+                                 const char *name, void *numbers, uint64_t count,
+                                 tryst_dtype dtype, tryst_reduce_op reduce);
+
+/** Allocate host memory and write it once, so that its pages exist before the clock runs:
+ *  mapped by the library (`*mem_p` is set), or the process's own (`*memory_p`). */
+tryst_status perf_tensor_memory(const struct perf_rank *rank, uint64_t bytes,
+                                tryst_mem **mem_p, void **memory_p, void **data_p);
+
+/** True if this rank prints a table: rank 0, unless JSON goes to stdout. */
+bool perf_has_table(const struct perf_rank *rank);
+/** Write the JSON of --json at rank 0, if it was wanted. Returns 1 if that failed. */
+int perf_json_write(const struct perf_rank *rank,
+                    void (*print)(FILE *file, const void *what), const void *what);
+
+/** Return the warm-up rounds of the command line, or `standard`. */
+uint64_t perf_warmup(const struct perf_options *options, uint64_t standard);
+
+/** Format a size: "4 KiB". Returns `text`. */
+const char *perf_bytes_text(uint64_t bytes, char text[32]);
 
 #endif

@@ -3,6 +3,7 @@
 #include "perf_report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +15,6 @@
 struct bandwidth {
     double algorithm, bus; /* bytes a second */
 };
-
-static bool is_json_alone(const struct perf_coll *all)
-{
-    const char *json = all->rank->options->json;
-    return json && strcmp(json, "-") == 0;
-}
 
 static struct bandwidth bandwidth_of(const struct perf_coll *all,
                                      const struct perf_coll_figure *figure)
@@ -34,7 +29,6 @@ void perf_progress(const struct perf_coll *all, const struct perf_coll_figure *f
                    uint64_t done)
 {
     static double last_s;
-    char size[32];
     double now_s = perf_now_s(all->rank);
     if (all->rank->rank != 0)
         return;
@@ -43,9 +37,9 @@ void perf_progress(const struct perf_coll *all, const struct perf_coll_figure *f
         return;
     }
     last_s = now_s;
-    perf_bytes_text(figure->bytes, size, sizeof size);
     fprintf(stderr, "tryst-perf: %s of %s: %" PRIu64 " of %" PRIu64 " iterations\n",
-            all->rank->options->kind->name, size, done, figure->iters);
+            all->rank->options->kind->name,
+            perf_bytes_text(figure->bytes, (char[32]){""}), done, figure->iters);
 }
 
 /* ---- table ------------------------------------------------------------------------- */
@@ -65,20 +59,20 @@ static void head_print(const struct perf_coll *all)
 void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure *figure)
 {
     struct bandwidth bandwidth = bandwidth_of(all, figure);
-    char size[32], bound[32] = "-", ratio[32] = "-";
-    if (all->rank->rank != 0 || is_json_alone(all))
+    char bound[32] = "-", ratio[32] = "-";
+    if (!perf_has_table(all->rank))
         return;
     if (all->done == 0 || all->rank->options->explain)
         head_print(all);
-    perf_bytes_text(figure->bytes, size, sizeof size);
     if (figure->bound_s > 0) {
         snprintf(bound, sizeof bound, "%.2f", figure->bound_s * 1e6);
         snprintf(ratio, sizeof ratio, "%.3f", figure->seconds / figure->bound_s);
     }
     printf("%10s %7" PRIu64 " %12.2f %12.2f %12.2f %10.1f %10.1f %6" PRIu32 " %12s %7s",
-           size, figure->iters, figure->seconds * 1e6, figure->seconds_p99 * 1e6,
-           figure->seconds_min * 1e6, bandwidth.algorithm / 1e6, bandwidth.bus / 1e6,
-           figure->info.trees, bound, ratio);
+           perf_bytes_text(figure->bytes, (char[32]){""}), figure->iters,
+           figure->seconds * 1e6, figure->seconds_p99 * 1e6, figure->seconds_min * 1e6,
+           bandwidth.algorithm / 1e6, bandwidth.bus / 1e6, figure->info.trees, bound,
+           ratio);
     if (all->rank->options->check)
         printf(" %10" PRIu64, figure->wrong);
     printf("\n");
@@ -89,29 +83,21 @@ void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure 
 
 /* ---- JSON -------------------------------------------------------------------------- */
 
-/* Write a number, or null where it is not above 0. */
-static void number_print(FILE *file, const char *name, double number)
-{
-    if (number > 0)
-        fprintf(file, ", \"%s\": %.9g", name, number);
-    else
-        fprintf(file, ", \"%s\": null", name);
-}
-
 static void figure_print(FILE *file, const struct perf_coll *all,
                          const struct perf_coll_figure *figure)
 {
     struct bandwidth bandwidth = bandwidth_of(all, figure);
     double bound_s = figure->bound_s;
+    double planned = (double)figure->info.planned_bytes_per_s;
     fprintf(file,
             "{\"bytes\": %" PRIu64 ", \"count\": %" PRIu64 ", \"iterations\": %" PRIu64
             ", \"seconds\": %.9g, \"seconds_p99\": %.9g, \"seconds_min\": %.9g, "
             "\"algorithm_bytes_per_s\": %.9g, \"bus_bytes_per_s\": %.9g",
             figure->bytes, figure->count, figure->iters, figure->seconds,
             figure->seconds_p99, figure->seconds_min, bandwidth.algorithm, bandwidth.bus);
-    number_print(file, "bound_seconds", bound_s);
-    number_print(file, "ratio", bound_s > 0 ? figure->seconds / bound_s : 0);
-    number_print(file, "planned_bytes_per_s", (double)figure->info.planned_bytes_per_s);
+    tool_json_number(file, "bound_seconds", bound_s > 0 ? bound_s : NAN);
+    tool_json_number(file, "ratio", bound_s > 0 ? figure->seconds / bound_s : NAN);
+    tool_json_number(file, "planned_bytes_per_s", planned > 0 ? planned : NAN);
     fprintf(file, ", \"trees\": %" PRIu32 ", \"slice_bytes\": %" PRIu32,
             figure->info.trees, figure->info.slice_bytes);
     if (all->rank->options->check)
@@ -137,8 +123,5 @@ static void json_print(FILE *file, const void *what)
 
 int perf_report_end(const struct perf_coll *all)
 {
-    const char *json = all->rank->options->json;
-    if (all->rank->rank != 0 || !json)
-        return 0;
-    return tool_file_write(json, json_print, all);
+    return perf_json_write(all->rank, json_print, all);
 }

@@ -10,7 +10,6 @@
 #include "tools/json.h"
 #include "tools/order/order_draw.h"
 #include "tools/order/order_measure.h"
-#include "tools/order/order_trace.h"
 
 struct sched {
     const struct perf_rank *rank;
@@ -93,7 +92,7 @@ static void json_print(FILE *file, const void *what)
 }
 
 /* Write the measured steps of rank 0 beside the best order in virtual time. */
-static int pictures_write(struct sched *all)
+static int picture_write(struct sched *all)
 {
     const struct order_job *job = all->job;
     struct order_measured *measured = &all->measured;
@@ -106,27 +105,20 @@ static int pictures_write(struct sched *all)
         if (measured->rows[i].spans)
             rows[of.count++] = measured->rows[i];
     struct order_row *best = &rows[of.count++];
-    order_replay(job->profile, &params, ORDER_PREEMPT, NULL, best);
-    int failed = job->draw ? order_draw(job, &of) : 0;
-    if (!failed && job->trace)
-        failed = order_trace(job, &of);
+    order_replay(job->profile, &params, ORDER_PREEMPT, best);
+    int failed = order_draw(job, &of);
     order_row_free(best);
     return failed;
 }
 
 static int outputs_write(struct sched *all)
 {
-    const char *json = all->rank->options->json;
-    int failed = 0;
     if (all->rank->rank != 0)
         return 0;
-    if (!(json && strcmp(json, "-") == 0))
+    if (perf_has_table(all->rank))
         table_print(all);
-    if (json)
-        failed = tool_file_write(json, json_print, all);
-    if (failed || !(all->job->draw || all->job->trace))
-        return failed;
-    return pictures_write(all);
+    int failed = perf_json_write(all->rank, json_print, all);
+    return failed || !all->job->draw ? failed : picture_write(all);
 }
 
 int perf_sched(const struct perf_rank *rank)

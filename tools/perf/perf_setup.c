@@ -115,10 +115,7 @@ void perf_setup_json(FILE *file, const struct perf_rank *rank)
             "\"version\": \"%s\", \"ranks\": %d, \"hosts\": %d, \"transport\": \"%s\", ",
             tryst_version_string(), setup.ranks, setup.hosts, setup.transports);
     fprintf(file, "\"priority\": \"%s\", \"topology\": ", priority);
-    if (setup.topology)
-        tool_json_string(file, setup.topology);
-    else
-        fputs("null", file);
+    tool_json_string(file, setup.topology);
     if (kind->sizes)
         fprintf(file, ", \"dtype\": \"%s\", \"memory\": \"%s\", \"in_place\": %s",
                 tryst_dtype_name(options->dtype), options->mapped ? "mapped" : "plain",

@@ -18,8 +18,9 @@
 #include "perf_preempt_coll.h"
 #include "perf_rank.h"
 #include "perf_sched.h"
+#include "tools/figures.h"
+#include "tools/job.h"
 #include "tools/json.h"
-#include "tools/launch/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/order/order_simulate.h"
 #include "tools/standard_files.h"
@@ -64,9 +65,7 @@ static uint64_t iters_of(const struct perf_options *options, uint64_t bytes)
 
 static uint64_t warmup_of(const struct perf_options *options, uint64_t iters)
 {
-    if (options->warmup != UINT64_MAX)
-        return options->warmup;
-    return iters / 10 > 10 ? iters / 10 : 10;
+    return perf_warmup(options, iters / 10 > 10 ? iters / 10 : 10);
 }
 
 /* ---- transfers --------------------------------------------------------------------- */
@@ -101,7 +100,7 @@ static tryst_status ping_send(struct perf *perf, const tryst_key *key,
     perf->sent = NULL;
     tryst_status status = tryst_send_key(perf->step, key, tensor, NULL, &perf->sent);
     if (status != TRYST_OK)
-        perf_fail(&perf->at, "send", status, tryst_last_error());
+        perf_judge(&perf->at, "send", status);
     tryst_status ended = ping_sent(perf, before);
     return status == TRYST_OK ? ended : status;
 }
@@ -120,7 +119,7 @@ static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
     status =
         tryst_recv_key(perf->step, first ? perf->back : perf->there, tensor, NULL, &recv);
     if (status != TRYST_OK)
-        return perf_fail(&perf->at, "receive", status, tryst_last_error());
+        return perf_judge(&perf->at, "receive", status);
     if (first)
         *left_s_p = perf_now_s(&perf->at);
     status = op_end(perf, recv, "receive");
@@ -195,8 +194,7 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
                          ? tryst_send_key(perf->step, perf->there, &tensor, NULL, op)
                          : tryst_recv_key(perf->step, perf->there, &tensor, NULL, op);
             if (status != TRYST_OK)
-                perf_fail(&perf->at, perf->at.rank == 0 ? "send" : "receive", status,
-                          tryst_last_error());
+                perf_judge(&perf->at, perf->at.rank == 0 ? "send" : "receive", status);
         }
     }
     for (int i = 0; ops && i < window; i++)
@@ -212,7 +210,7 @@ static void figure_make(struct perf *perf, struct figure *figure)
     uint64_t n = perf->samples_count;
     if (n == 0) /* the measurement failed */
         return;
-    perf_sort(perf->samples, n);
+    tool_samples_sort(perf->samples, n);
     figure->seconds = (perf->samples[n / 2] + perf->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = perf->samples[n - 1 - n / 100];
     figure->bytes_per_s =
@@ -267,9 +265,8 @@ static void table_head(const struct perf *perf)
 
 static void table_row(const struct figure *figure)
 {
-    char size[32];
-    perf_bytes_text(figure->bytes, size, sizeof size);
-    printf("%12s %9" PRIu64 " %14.2f %14.2f %14.1f\n", size, figure->iters,
+    printf("%12s %9" PRIu64 " %14.2f %14.2f %14.1f\n",
+           perf_bytes_text(figure->bytes, (char[32]){""}), figure->iters,
            figure->seconds * 1e6, figure->seconds_p99 * 1e6, figure->bytes_per_s / 1e6);
     fflush(stdout);
 }
@@ -302,8 +299,7 @@ static void json_figures(FILE *file, const void *what)
 static int measure(struct perf *perf)
 {
     const struct perf_options *options = perf->at.options;
-    bool table =
-        perf->at.rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
+    bool table = perf_has_table(&perf->at);
     tryst_status status = perf_key(&perf->at, 0, "there", &perf->there);
     if (status == TRYST_OK)
         status = perf_key(&perf->at, 1, "back", &perf->back);
@@ -316,9 +312,7 @@ static int measure(struct perf *perf)
     }
     tryst_key_release(perf->there);
     tryst_key_release(perf->back);
-    if (status == TRYST_OK && perf->at.rank == 0 && options->json)
-        return tool_file_write(options->json, json_figures, perf);
-    return status == TRYST_OK ? 0 : 1;
+    return status != TRYST_OK || perf_json_write(&perf->at, json_figures, perf);
 }
 
 static int rank_main(void *arg, int rank)
@@ -378,17 +372,20 @@ static int local_main(void *arg, int rank)
 static int ranks_main(struct perf_options *options)
 {
     int rank, size;
-    int place = launcher_place("tryst-perf", &rank, &size);
+    int place = job_place("tryst-perf", &rank, &size);
     if (place < 0)
         return 2;
     if (place)
         return rank_main(options, 0);
     if (!perf_options_start_check(options))
         return 2;
-    return launcher_run_local("tryst-perf", options->ranks, local_main, options,
-                              LAUNCHER_GRACE_NS) == 0
-               ? 0
-               : 1;
+    const struct launcher_params job = {.name = "tryst-perf",
+                                        .ranks = options->ranks,
+                                        .main_fn = local_main,
+                                        .arg = options,
+                                        .grace_ns = LAUNCHER_GRACE_NS,
+                                        .no_prefix = true};
+    return launcher_run(&job) != 0;
 }
 
 static int perf_main(int argc, char **argv)

@@ -7,12 +7,12 @@
  * receives posted beyond it are cancelled.
  * Invariant: every wait is bounded: a round that makes no progress for STALL_NS fails. */
 #include "topo_flows.h"
+#include "tools/figures.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define STALL_NS UINT64_C(20000000000)
 
@@ -22,13 +22,6 @@
 #define LATE 0.9
 
 enum { PINGS = 200 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static tryst_tensor tensor_of(void *data, size_t bytes)
 {
@@ -139,12 +132,6 @@ tryst_status flows_meet(struct flows *flows)
     return status == TRYST_OK ? closed : status;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static tryst_status ping_once(tryst_step *step, tryst_key *there, tryst_key *back,
                               bool first)
 {
@@ -174,10 +161,10 @@ tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p)
     if (status == TRYST_OK)
         status = key_open(flows, b, a, &back);
     for (int i = -PINGS / 10; i < PINGS && status == TRYST_OK; i++) {
-        uint64_t begin_ns = now_ns();
+        uint64_t begin_ns = tool_now_ns();
         status = ping_once(step, there, back, flows->rank == a);
         if (i >= 0)
-            samples[i] = (double)(now_ns() - begin_ns) / 2;
+            samples[i] = (double)(tool_now_ns() - begin_ns) / 2;
     }
     tryst_key_release(there);
     tryst_key_release(back);
@@ -185,7 +172,7 @@ tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p)
     tryst_status closed = step_end(step);
     if (status != TRYST_OK || closed != TRYST_OK)
         return status == TRYST_OK ? closed : status;
-    qsort(samples, PINGS, sizeof *samples, by_value);
+    tool_samples_sort(samples, PINGS);
     *latency_ns_p = samples[PINGS / 2];
     return TRYST_OK;
 }
@@ -239,7 +226,7 @@ static uint64_t middle_ns(const struct round *round, double part)
 static void arrivals_count(const struct round *round, struct stream *stream,
                            uint64_t count)
 {
-    uint64_t at_ns = now_ns(), from_ns = middle_ns(round, SKIP);
+    uint64_t at_ns = tool_now_ns(), from_ns = middle_ns(round, SKIP);
     if (!count)
         return;
     stream->arrived += count;
@@ -287,7 +274,7 @@ static tryst_status stream_reap(struct round *round, struct stream *stream)
             break;
         tryst_op_release(stream->ops[at]);
         stream->ops[at] = NULL;
-        round->moved_ns = now_ns();
+        round->moved_ns = tool_now_ns();
         if (!stream->sends && stream->last &&
             (status == TRYST_E_CANCELED || status == TRYST_E_CLOSED))
             continue; /* posted beyond the sender's last tensor */
@@ -308,7 +295,8 @@ static tryst_status stream_advance(struct round *round, struct stream *stream)
     tryst_status status = stream_reap(round, stream);
     while (status == TRYST_OK && !stream->last &&
            stream->submitted - stream->ended < FLOW_WINDOW) {
-        bool last = stream->sends && now_ns() - round->begin_ns >= round->flows->flow_ns;
+        bool last =
+            stream->sends && tool_now_ns() - round->begin_ns >= round->flows->flow_ns;
         status = stream_submit(round, stream, last);
         stream->last = last;
     }
@@ -340,7 +328,7 @@ static tryst_status round_advance(struct round *round, bool *finished_p)
         open = stream_is_finished(stream) || open ? open : stream;
     }
     *finished_p = !open;
-    if (!open || now_ns() - round->moved_ns <= STALL_NS)
+    if (!open || tool_now_ns() - round->moved_ns <= STALL_NS)
         return TRYST_OK;
     return flow_judge(round->flows, open->flow->from, open->flow->to, TRYST_E_TIMEOUT);
 }
@@ -390,7 +378,7 @@ tryst_status flows_run(struct flows *flows, tryst_probe_flow *flow, int count)
     if (status != TRYST_OK)
         return status;
     status = streams_open(&round, flow, count);
-    round.begin_ns = round.moved_ns = now_ns();
+    round.begin_ns = round.moved_ns = tool_now_ns();
     while (status == TRYST_OK && !over) {
         status = round_advance(&round, &over);
         if (status == TRYST_OK && !over)

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/launch/job.h"
+#include "tools/job.h"
 #include "topo_flows.h"
 #include "topo_tool.h"
 

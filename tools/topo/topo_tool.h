@@ -16,7 +16,7 @@ enum { TOPO_FINE = 0, TOPO_WRONG = 1, TOPO_USAGE = 2 };
 struct topo_options {
     const char *input, *format, *output, *json;
     const char *op, *root, *ranks, *from, *to;
-    uint64_t size_bytes; /**< TOPO_SIZE_NONE: not given */
+    uint64_t size_bytes;
     int trees_max;
     double gap, sum_rate;
     const char *file; /**< the plan to verify */
@@ -25,8 +25,6 @@ struct topo_options {
     double probe_seconds; /**< 0: not given */
     bool probe, probe_again;
 };
-
-#define TOPO_SIZE_NONE UINT64_MAX
 
 extern const char topo_help[], topo_help_plan[], topo_help_verify[], topo_help_explain[];
 

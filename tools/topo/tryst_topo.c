@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/draw/topo_svg.h"
+#include "tools/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 #include "topo_probe.h"
@@ -40,12 +42,28 @@ static int text_end(tryst_status status, char *text, const char *path)
 
 /* ---- show -------------------------------------------------------------------------- */
 
+/* Draw to memory first, so that a picture that fails writes nothing. */
+static int svg_put(const tryst_topo *topo, const tryst_plan *plan, const char *path)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    bool fine = file && topo_svg_draw(file, topo, plan);
+    fine = file && fclose(file) == 0 && fine;
+    int result = fine ? topo_text_put(text, path)
+                      : topo_fail(TOPO_USAGE, "cannot draw: out of memory");
+    free(text);
+    return result;
+}
+
 static int topo_put(const tryst_topo *topo, const struct topo_options *options,
                     const tryst_plan *plan)
 {
     char *text = NULL;
-    tryst_status status =
-        tryst_topo_write(topo, options->format ? options->format : "text", plan, &text);
+    const char *format = options->format ? options->format : "text";
+    if (strcmp(format, "svg") == 0)
+        return svg_put(topo, plan, options->output);
+    tryst_status status = tryst_topo_write(topo, format, plan, &text);
     return text_end(status, text, options->output);
 }
 
@@ -85,7 +103,7 @@ static int probe_main(struct topo_options *options)
 {
     struct probe_options probe;
     int rank, size;
-    int place = launcher_place("tryst-topo", &rank, &size);
+    int place = job_place("tryst-topo", &rank, &size);
     if (place < 0)
         return TOPO_USAGE;
     if (place)
@@ -97,8 +115,13 @@ static int probe_main(struct topo_options *options)
     int result = probe_options_make(options, &probe);
     if (result != TOPO_FINE)
         return result;
-    return launcher_run_local("tryst-topo", options->local_ranks, probe_rank, options,
-                              LAUNCHER_GRACE_NS);
+    const struct launcher_params job = {.name = "tryst-topo",
+                                        .ranks = options->local_ranks,
+                                        .main_fn = probe_rank,
+                                        .arg = options,
+                                        .grace_ns = LAUNCHER_GRACE_NS,
+                                        .no_prefix = true};
+    return launcher_run(&job);
 }
 
 static int show_main(struct topo_options *options)
@@ -172,7 +195,6 @@ static bool params_read(const tryst_topo *topo, const struct topo_options *optio
     params->ranks = *ranks_p;
     params->trees_max = options->trees_max;
     params->gap_max = options->gap;
-    params->size_bytes = options->size_bytes == TOPO_SIZE_NONE ? 0 : options->size_bytes;
     params->sum_bytes_per_s = options->sum_rate * 1e9;
     return root_parse(topo, options, params);
 }
@@ -244,8 +266,6 @@ static int verify_main(struct topo_options *options)
 static int explain_main(struct topo_options *options)
 {
     char *text = NULL;
-    uint64_t bytes =
-        options->size_bytes == TOPO_SIZE_NONE ? SIZE_USUAL : options->size_bytes;
     if (!options->from || !options->to)
         return topo_fail(TOPO_USAGE, "explain needs --from and --to");
     tryst_topo *topo = topo_open(options);
@@ -255,7 +275,8 @@ static int explain_main(struct topo_options *options)
     int to = from < 0 ? -1 : topo_rank_parse(topo, options->to, input_name(options));
     int result = TOPO_USAGE;
     if (to >= 0) {
-        tryst_status status = tryst_topo_explain(topo, from, to, bytes, &text);
+        tryst_status status =
+            tryst_topo_explain(topo, from, to, options->size_bytes, &text);
         result = text_end(status, text, options->output);
     }
     tryst_topo_close(topo);
@@ -267,9 +288,9 @@ static int explain_main(struct topo_options *options)
 static const char *const show_options[] = {
     "input",     "format",      "output",        "probe",       "local-ranks",
     "transport", "probe-cache", "probe-seconds", "probe-again", NULL};
-static const char *const plan_options[] = {"input", "op",        "root",   "ranks",
-                                           "size",  "trees-max", "gap",    "sum-rate",
-                                           "json",  "format",    "output", NULL};
+static const char *const plan_options[] = {"input",     "op",     "root",     "ranks",
+                                           "trees-max", "gap",    "sum-rate", "json",
+                                           "format",    "output", NULL};
 static const char *const verify_options[] = {"input", "FILE", NULL};
 static const char *const explain_options[] = {"input", "from",   "to",
                                               "size",  "output", NULL};
@@ -287,7 +308,7 @@ static const struct word {
 
 static int topo_main(int argc, char **argv)
 {
-    struct topo_options options = {.size_bytes = TOPO_SIZE_NONE};
+    struct topo_options options = {.size_bytes = SIZE_USUAL};
     const struct word *word = &words[0];
     if (argc > 1 && argv[1][0] != '-') {
         word = NULL;

@@ -22,7 +22,7 @@ void describe_rate(struct text *text, double bytes_per_s)
                   gigabytes);
 }
 
-const char *link_kind_title(enum graph_link_kind kind)
+static const char *link_kind_title(enum graph_link_kind kind)
 {
     static const char *const names[WIRE_KINDS] = {[WIRE_UNKNOWN] = "link",
                                                   [WIRE_ATTACH] = "",

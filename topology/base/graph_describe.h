@@ -25,7 +25,5 @@ void describe_counts(struct text *text, const struct graph *graph, uint32_t kind
 /** Append a paragraph that lists the first `most` skips and counts the others; nothing
  *  where the graph has none. */
 void describe_skips(struct text *text, const struct graph *graph, uint32_t most);
-/** Return the name of a kind of link: "PCIe", "UPI"; "" for an attachment. */
-const char *link_kind_title(enum graph_link_kind kind);
 
 #endif

@@ -6,8 +6,35 @@
  */
 #include "graph_dot.h"
 
-#include "style.h"
+#include <math.h>
+
 #include "topology/base/graph_describe.h"
+
+static const struct {
+    const char *shape, *fill;
+} node_styles[NODE_KINDS] = {[NODE_MACHINE] = {"folder", "#ffffff"},
+                             [NODE_PACKAGE] = {"box3d", "#f3f4f6"},
+                             [NODE_NUMA] = {"box", "#e3edf7"},
+                             [NODE_HOST_BRIDGE] = {"house", "#eceff1"},
+                             [NODE_PCI_SWITCH] = {"hexagon", "#e4e7ea"},
+                             [NODE_GPU] = {"component", "#d5efe3"},
+                             [NODE_NIC] = {"cds", "#fdeccb"},
+                             [NODE_SWITCH] = {"octagon", "#f9e0d2"},
+                             [NODE_NV_SWITCH] = {"octagon", "#c3e6d6"},
+                             [NODE_RANK] = {"circle", "#ffffff"}};
+
+/* Most are of Okabe and Ito's set, which is distinct for every colour vision. */
+static const char *const wire_colours[WIRE_KINDS] = {
+    [WIRE_UNKNOWN] = "#8a8f98",   [WIRE_ATTACH] = "#c4c8ce",
+    [WIRE_MEMORY] = "#56b4e9",    [WIRE_UPI] = "#0072b2",
+    [WIRE_PCI] = "#6b7280",       [WIRE_NVLINK] = "#009e73",
+    [WIRE_C2C] = "#8fbc3f",       [WIRE_ETHERNET] = "#e69f00",
+    [WIRE_INFINIBAND] = "#d55e00"};
+
+enum { TREE_COLOURS = 8 };
+static const char *const tree_colours[TREE_COLOURS] = {"#cc3d8f", "#3f5bd6", "#12a0a0",
+                                                       "#b8860b", "#7a3fc0", "#c0392b",
+                                                       "#2e7d32", "#5d4037"};
 
 struct dot {
     const struct graph *graph;
@@ -15,21 +42,30 @@ struct dot {
     double most; /* widest finite bandwidth */
 };
 
+/* Return the widest finite bandwidth of the graph; GRAPH_UNKNOWN for none. */
+static double widest_find(const struct graph *graph)
+{
+    double most = GRAPH_UNKNOWN;
+    for (uint32_t i = 0; i < graph->links_count; i++)
+        if (isfinite(graph->links[i].bytes_per_s.value))
+            most = fmax(most, graph->links[i].bytes_per_s.value);
+    return most;
+}
+
+/* Return a line's width in points: 6 for `most`, 0.9 less for each halving, at least 1; 1
+ * where unknown or unlimited. */
+static double line_width(double bytes_per_s, double most)
+{
+    if (!(bytes_per_s > 0) || !isfinite(bytes_per_s) || !(most > 0))
+        return 1;
+    return fmax(1, 6 + 0.9 * log2(bytes_per_s / most));
+}
+
 static void node_add(struct dot *dot, uint32_t number, const char *indent)
 {
-    static const char *const shapes[NODE_KINDS] = {[NODE_MACHINE] = "folder",
-                                                   [NODE_PACKAGE] = "box3d",
-                                                   [NODE_NUMA] = "box",
-                                                   [NODE_HOST_BRIDGE] = "house",
-                                                   [NODE_PCI_SWITCH] = "hexagon",
-                                                   [NODE_GPU] = "component",
-                                                   [NODE_NIC] = "cds",
-                                                   [NODE_SWITCH] = "octagon",
-                                                   [NODE_NV_SWITCH] = "octagon",
-                                                   [NODE_RANK] = "circle"};
     const struct graph_node *node = &dot->graph->nodes[number];
     text_addf(dot->text, "%sn%u [shape=%s, fillcolor=\"%s\", label=", indent, number,
-              shapes[node->kind], style_node_fill(node->kind));
+              node_styles[node->kind].shape, node_styles[node->kind].fill);
     text_add_json(dot->text, node->name);
     if (node->label) {
         text_add(dot->text, ", tooltip=");
@@ -63,8 +99,8 @@ static void link_add(struct dot *dot, uint32_t i)
     describe_link(&words, link, back);
     text_addf(dot->text,
               "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=%.1f%s, tooltip=", link->from,
-              link->to, back ? "none" : "forward", style_link_colour(link->kind),
-              style_link_width(link->bytes_per_s.value, dot->most),
+              link->to, back ? "none" : "forward", wire_colours[link->kind],
+              line_width(link->bytes_per_s.value, dot->most),
               link->down || link->bytes_per_s.value == GRAPH_UNKNOWN ? ", style=dashed"
                                                                      : "");
     text_add_json(dot->text, words.data ? words.data : "");
@@ -86,14 +122,14 @@ static void tree_add(struct dot *dot, const struct graph_overlaid *overlaid,
                   "tooltip=\"tree %u\"];\n",
                   dot->graph->ranks[overlaid_rank(overlaid, parent[i])],
                   dot->graph->ranks[overlaid_rank(overlaid, i)],
-                  style_tree_colour(number), number);
+                  tree_colours[number % TREE_COLOURS], number);
     }
 }
 
 void graph_dot_write(const struct graph *graph, const struct graph_overlaid *overlaid,
                      struct text *text)
 {
-    struct dot dot = {graph, text, style_widest(graph)};
+    struct dot dot = {graph, text, widest_find(graph)};
     text_add(
         text,
         "digraph tryst {\n  node [style=filled, fontname=\"sans-serif\", fontsize=11];\n"

@@ -11,14 +11,14 @@
 
 #include "core/memory/alloc.h"
 #include "topology/base/graph_describe.h"
-#include "topology/base/path.h"
+#include "topology/base/graph_path.h"
 
 #define ROWS_MAX 24 /* a wider matrix does not fit on a screen */
 
 struct matrix {
     const struct graph *graph;
     struct text *text;
-    struct path *paths; /* paths from the node of the current row */
+    struct graph_path *paths; /* paths from the node of the current row */
     uint32_t rows[ROWS_MAX];
     uint32_t rows_count, left_out;
     size_t name_width, cell_width;
@@ -55,17 +55,17 @@ static void rows_choose(struct matrix *matrix)
 
 /* ---- cells ------------------------------------------------------------------------- */
 
-static void rate_cell(struct text *text, const struct path *path)
+static void rate_cell(struct text *text, const struct graph_path *path)
 {
     char word[8];
-    text_add(text, path_word(path, word));
+    text_add(text, graph_path_word(path, word));
     if (path->hops == GRAPH_NONE)
         return;
     text_add(text, " ");
     describe_rate(text, path->bytes_per_s);
 }
 
-static void latency_cell(struct text *text, const struct path *path)
+static void latency_cell(struct text *text, const struct graph_path *path)
 {
     if (path->hops == GRAPH_NONE)
         text_add(text, "-");
@@ -99,14 +99,14 @@ static void head_add(struct matrix *matrix, const char *what)
 
 static bool row_paths(struct matrix *matrix, uint32_t row)
 {
-    if (path_find(matrix->graph, matrix->rows[row], matrix->paths) == TRYST_OK)
+    if (graph_path_find(matrix->graph, matrix->rows[row], matrix->paths) == TRYST_OK)
         return true;
     matrix->text->failed = true;
     return false;
 }
 
 static void row_add(struct matrix *matrix, uint32_t row,
-                    void (*cell)(struct text *, const struct path *))
+                    void (*cell)(struct text *, const struct graph_path *))
 {
     struct text *text = matrix->text;
     if (!row_paths(matrix, row))

@@ -14,7 +14,7 @@
 #include "core/memory/arrays.h"
 #include "graph_matrix.h"
 #include "topology/base/graph_describe.h"
-#include "topology/base/path.h"
+#include "topology/base/graph_path.h"
 
 #define SKIPS_MAX 20 /* most skips in the text; the dump lists all */
 #define DEPTH_MAX 64 /* deeper nodes are omitted */
@@ -24,7 +24,7 @@ struct tree {
     const struct graph *graph;
     struct text *text;
     uint32_t *first_child, *next_sibling; /* by node; see graph_children */
-    struct path *paths;
+    struct graph_path *paths;
     size_t prefix_bytes[DEPTH_MAX + 1];
     char prefix[DEPTH_MAX * 6 + 1];
 };
@@ -109,7 +109,7 @@ static void near_add(struct tree *tree, uint32_t node)
     uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
     if (graph->nodes[node].kind != NODE_GPU)
         return;
-    if (path_find(graph, node, tree->paths) != TRYST_OK) {
+    if (graph_path_find(graph, node, tree->paths) != TRYST_OK) {
         tree->text->failed = true;
         return;
     }

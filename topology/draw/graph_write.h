@@ -14,8 +14,8 @@
 #include "topology/formats/graph_read.h"
 
 /** Write the graph in `format`; *text_p ends with NUL, and the caller frees it by
- *  mem_free. GRAPH_SVG and GRAPH_DOT draw the plan `overlaid` (NULL: none), GRAPH_TEXT
- *  describes it. TRYST_E_NOMEM; TRYST_E_UNSUPPORTED: the format cannot be written. */
+ *  mem_free. GRAPH_DOT draws the plan `overlaid` (NULL: none), GRAPH_TEXT describes
+ *  it. TRYST_E_NOMEM; TRYST_E_UNSUPPORTED: the format cannot be written. */
 tryst_status graph_write(const struct graph *graph, enum graph_format format,
                          const struct graph_overlaid *overlaid, struct err *err,
                          char **text_p);

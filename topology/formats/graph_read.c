@@ -19,7 +19,6 @@ static const char *const format_names[GRAPH_FORMATS] = {
     [GRAPH_CLUSTER] = "cluster",   [GRAPH_HWLOC_XML] = "xml",
     [GRAPH_NCCL_XML] = "nccl-xml", [GRAPH_SYNTHETIC] = "synthetic",
     [GRAPH_TEXT] = "text",         [GRAPH_DOT] = "dot",
-    [GRAPH_SVG] = "svg",
 };
 
 enum graph_format graph_format_parse(const char *text)

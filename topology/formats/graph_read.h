@@ -26,14 +26,13 @@ enum graph_format {
     GRAPH_HWLOC_XML, /**< hwloc's, written by lstopo x.xml (reading only) */
     GRAPH_NCCL_XML,  /**< NCCL's, written to NCCL_TOPO_DUMP_FILE (reading only) */
     GRAPH_SYNTHETIC, /**< "node:4 gpu:8 nvlink:450GB nic:2x50GB" (reading only) */
-    GRAPH_TEXT, /**< a tree and a matrix for people (writing only, like DOT and SVG) */
+    GRAPH_TEXT,      /**< a tree and a matrix for people (writing only, like DOT) */
     GRAPH_DOT,
-    GRAPH_SVG,
     GRAPH_FORMATS
 };
 
 /** Return the format of a name that users write ("text", "json", "xml", "nccl-xml",
- *  "dot", "svg", "cluster", "synthetic", "auto"); GRAPH_FORMATS for any other name. */
+ *  "dot", "cluster", "synthetic", "auto"); GRAPH_FORMATS for any other name. */
 enum graph_format graph_format_parse(const char *text);
 /** Return the name of a format, as in graph_format_parse. */
 const char *graph_format_name(enum graph_format format);

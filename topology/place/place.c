@@ -41,9 +41,9 @@ struct place_work {
 
 /* Compare two paths; above 0: a is better. Of one kind the wider is better; unknown
  * counts as narrowest. */
-static int path_compare(const struct path *a, const struct path *b)
+static int path_compare(const struct graph_path *a, const struct graph_path *b)
 {
-    enum path_kind left = path_kind_of(a), right = path_kind_of(b);
+    enum path_kind left = graph_path_kind(a), right = graph_path_kind(b);
     if (left != right)
         return left > right ? 1 : -1;
     if (left == PATH_NONE || a->bytes_per_s == b->bytes_per_s)
@@ -52,19 +52,19 @@ static int path_compare(const struct path *a, const struct path *b)
 }
 
 /* Find the paths between all devices: [devices × devices]. */
-static tryst_status paths_between(struct place_work *work, struct path *between)
+static tryst_status paths_between(struct place_work *work, struct graph_path *between)
 {
     const struct place_request *ask = work->ask;
     uint32_t count = ask->devices_count;
     size_t nodes = ask->graph ? ask->graph->nodes_count + 1ul : 0;
-    struct path *paths = arrays_alloc(&work->arrays, nodes, sizeof *paths);
+    struct graph_path *paths = arrays_alloc(&work->arrays, nodes, sizeof *paths);
     tryst_status status = work->arrays.status;
     for (uint32_t i = 0; i < count * count; i++)
-        between[i] = (struct path){.hops = GRAPH_NONE};
+        between[i] = (struct graph_path){.hops = GRAPH_NONE};
     for (uint32_t i = 0; i < count && ask->graph && status == TRYST_OK; i++) {
         if (ask->nodes[i] == GRAPH_NONE)
             continue;
-        status = path_find_direct(ask->graph, ask->nodes[i], paths);
+        status = graph_path_find_direct(ask->graph, ask->nodes[i], paths);
         for (uint32_t j = 0; j < count && status == TRYST_OK; j++)
             if (ask->nodes[j] != GRAPH_NONE)
                 between[i * count + j] = paths[ask->nodes[j]];
@@ -73,10 +73,11 @@ static tryst_status paths_between(struct place_work *work, struct path *between)
 }
 
 /* Return the worse of the paths in both directions between two devices. */
-static const struct path *link_between(const struct path *between, uint32_t count,
-                                       uint32_t i, uint32_t j)
+static const struct graph_path *link_between(const struct graph_path *between,
+                                             uint32_t count, uint32_t i, uint32_t j)
 {
-    const struct path *there = &between[i * count + j], *back = &between[j * count + i];
+    const struct graph_path *there = &between[i * count + j],
+                            *back = &between[j * count + i];
     return path_compare(there, back) > 0 ? back : there;
 }
 
@@ -96,7 +97,7 @@ static uint32_t links_unique(struct place_links *links, uint32_t count)
     return kept;
 }
 
-static uint32_t class_find(const struct place_work *work, const struct path *path)
+static uint32_t class_find(const struct place_work *work, const struct graph_path *path)
 {
     uint32_t i = 0;
     while (path_compare(&work->links[i].path, path) != 0)
@@ -104,7 +105,7 @@ static uint32_t class_find(const struct place_work *work, const struct path *pat
     return i;
 }
 
-static void classes_fill(struct place_work *work, const struct path *between)
+static void classes_fill(struct place_work *work, const struct graph_path *between)
 {
     uint32_t count = work->ask->devices_count;
     uint32_t found = 0;
@@ -122,7 +123,7 @@ static void classes_fill(struct place_work *work, const struct path *between)
 static tryst_status links_find(struct place_work *work)
 {
     size_t pairs = (size_t)work->ask->devices_count * work->ask->devices_count;
-    struct path *between = arrays_alloc(&work->arrays, pairs, sizeof *between);
+    struct graph_path *between = arrays_alloc(&work->arrays, pairs, sizeof *between);
     work->links = mem_zalloc_array(pairs, sizeof *work->links);
     work->class_of = arrays_alloc(&work->arrays, pairs, sizeof *work->class_of);
     if (work->arrays.status || !work->links)

@@ -15,7 +15,7 @@
 #ifndef TRYST_TOPOLOGY_PLACE_PLACE_H
 #define TRYST_TOPOLOGY_PLACE_PLACE_H
 
-#include "topology/base/path.h"
+#include "topology/base/graph_path.h"
 
 /** Two ranks that communicate; `weight` is the amount in any unit, at least 1. */
 struct place_pair {
@@ -35,9 +35,9 @@ struct place_request {
 /** The links of one kind and bandwidth, and the summed weight of the pairs that use
  *  them. */
 struct place_links {
-    struct path path; /**< one of them; hops GRAPH_NONE: no path, or unknown */
-    uint32_t chosen;  /**< weight in this arrangement */
-    uint32_t in_turn; /**< weight if the devices were used in their own order */
+    struct graph_path path; /**< one of them; hops GRAPH_NONE: no path, or unknown */
+    uint32_t chosen;        /**< weight in this arrangement */
+    uint32_t in_turn;       /**< weight if the devices were used in their own order */
 };
 
 struct place {

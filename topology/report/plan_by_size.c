@@ -53,14 +53,12 @@ static double ratio_of(const struct plan_sizes *sizes, const struct plan_size *s
 static void row_text(const struct plan_report *report, uint32_t s, struct text *text)
 {
     const struct plan_size *size = &report->sizes->sizes[s];
-    char cells[6][CELL_BYTES];
+    char cells[4][CELL_BYTES];
     text_addf(
-        text, "    %-8s%6u%7u  %-9s%-11s%-11s%-8.4g%-11s%s\n",
-        bytes_cell(size->bytes, cells[0]), trees_used(size), size->depth,
-        bytes_cell(size->slice_bytes, cells[1]), time_cell(size->predicted_s, cells[2]),
-        time_cell(bound_s(report->sizes, size), cells[3]), ratio_of(report->sizes, size),
-        time_cell(report->rivals[s].ring_s, cells[4]),
-        time_cell(report->rivals[s].halving_s, cells[5]));
+        text, "    %-8s%6u%7u  %-9s%-11s%-11s%.4g\n", bytes_cell(size->bytes, cells[0]),
+        trees_used(size), size->depth, bytes_cell(size->slice_bytes, cells[1]),
+        time_cell(size->predicted_s, cells[2]),
+        time_cell(bound_s(report->sizes, size), cells[3]), ratio_of(report->sizes, size));
 }
 
 void plan_by_size_text(const struct plan_report *report, struct text *text)
@@ -68,7 +66,7 @@ void plan_by_size_text(const struct plan_report *report, struct text *text)
     if (!report->sizes || !report->sizes->count)
         return;
     text_add(text, "  by size\n    size     trees  depth  slice    predicted  bound      "
-                   "ratio   ring       halving-doubling\n");
+                   "ratio\n");
     for (uint32_t s = 0; s < report->sizes->count; s++)
         row_text(report, s, text);
     text_addf(text, "  digest       %016llx\n",
@@ -124,8 +122,6 @@ static void size_write(const struct plan_report *report, uint32_t s,
     plan_json_number(text, "predicted_s", size->predicted_s);
     plan_json_number(text, "lower_bound_s", bound_s(report->sizes, size));
     plan_json_number(text, "ratio", ratio_of(report->sizes, size));
-    plan_json_number(text, "ring_s", report->rivals[s].ring_s);
-    plan_json_number(text, "halving_doubling_s", report->rivals[s].halving_s);
     text_add(text, ", \"trees\": [");
     for (uint32_t t = 0; t < size->trees_count; t++) {
         text_addf(text, "%s{\"tree\": %u", t ? ", " : "",
@@ -173,7 +169,7 @@ struct reading {
     struct overlay *overlay;
     const struct plan *plan;
     uint32_t root;
-    const json_t *document;
+    const struct json *document;
     struct err *err;
     struct plan_tree *trees; /* those of "size_trees" */
     uint32_t trees_count;
@@ -182,16 +178,6 @@ struct reading {
 };
 
 #define WRONG(reading, ...) err_set((reading)->err, TRYST_E_INVALID, __VA_ARGS__)
-
-/* True if the value is a whole number ≥ `least` and < `below`. Writes `*number_p` in any
- * case: 0 for a value that is no integer. */
-static bool whole_get(const json_t *value, int64_t least, uint64_t below,
-                      int64_t *number_p)
-{
-    *number_p = (int64_t)json_integer_value(value);
-    return json_is_integer(value) && *number_p >= least &&
-           (*number_p < 0 || (uint64_t)*number_p < below);
-}
 
 static bool spans(const uint32_t *parent, uint32_t root, uint32_t n, uint32_t *depth_p)
 {
@@ -205,19 +191,19 @@ static bool spans(const uint32_t *parent, uint32_t root, uint32_t n, uint32_t *d
     return parent[root] == GRAPH_NONE;
 }
 
-static tryst_status half_read(struct reading *reading, const json_t *item, uint32_t t,
-                              const char *member, struct plan_tree *tree,
+static tryst_status half_read(struct reading *reading, const struct json *item,
+                              uint32_t t, const char *member, struct plan_tree *tree,
                               uint32_t **parent_p)
 {
-    const json_t *list = json_object_get(item, member);
+    const struct json *list = json_member(item, member);
     uint32_t n = reading->plan->ranks_count;
     uint32_t *parent = arrays_alloc(&reading->arrays, n, sizeof *parent);
     if (!parent)
         return TRYST_E_NOMEM;
-    for (uint32_t i = 0; i < n; i++) {
+    const struct json *entry = json_item(list, 0);
+    for (uint32_t i = 0; i < n; i++, entry = json_next(entry)) {
         int64_t number = -1;
-        if (!whole_get(json_array_get(list, i), -1, n, &number) ||
-            json_array_size(list) != n)
+        if (!json_whole_get(entry, -1, n - 1, &number) || json_count(list) != n)
             return WRONG(reading,
                          "\"size_trees\": \"%s\" of tree %u must list %u parents, each a "
                          "rank from 0 to %u, or -1 for none",
@@ -231,13 +217,15 @@ static tryst_status half_read(struct reading *reading, const json_t *item, uint3
     return TRYST_OK;
 }
 
-static tryst_status tree_read(struct reading *reading, const json_t *item, uint32_t t)
+static tryst_status tree_read(struct reading *reading, const struct json *item,
+                              uint32_t t)
 {
     struct plan_tree *tree = &reading->trees[t];
     enum plan_op op = reading->plan->op;
     int64_t root;
     tryst_status status = TRYST_OK;
-    if (!whole_get(json_object_get(item, "root"), 0, reading->plan->ranks_count, &root) ||
+    if (!json_whole_get(json_member(item, "root"), 0, reading->plan->ranks_count - 1,
+                        &root) ||
         (op != PLAN_ALLREDUCE && (uint64_t)root != reading->root))
         return WRONG(reading,
                      "\"size_trees\": \"root\" of tree %u must be a rank, and "
@@ -254,39 +242,42 @@ static tryst_status tree_read(struct reading *reading, const json_t *item, uint3
 
 static tryst_status trees_read(struct reading *reading)
 {
-    const json_t *list = json_object_get(reading->document, "size_trees");
+    const struct json *list = json_member(reading->document, "size_trees");
     tryst_status status = TRYST_OK;
-    reading->trees_count = (uint32_t)json_array_size(list);
+    reading->trees_count = (uint32_t)json_count(list);
     reading->trees =
         arrays_alloc(&reading->arrays, reading->trees_count, sizeof *reading->trees);
     if (!reading->trees)
         return TRYST_E_NOMEM;
-    for (uint32_t t = 0; t < reading->trees_count && !status; t++)
-        status = tree_read(reading, json_array_get(list, t), t);
+    const struct json *item = json_item(list, 0);
+    for (uint32_t t = 0; t < reading->trees_count && !status; t++, item = json_next(item))
+        status = tree_read(reading, item, t);
     return status;
 }
 
-static tryst_status shares_read(struct reading *reading, const json_t *list, uint32_t s)
+static tryst_status shares_read(struct reading *reading, const struct json *list,
+                                uint32_t s)
 {
     struct plan_size *size = &reading->sizes.sizes[s];
     double sum = 0;
-    uint32_t count = (uint32_t)json_array_size(list);
+    uint32_t count = (uint32_t)json_count(list);
     size->trees = arrays_alloc(&reading->arrays, count, sizeof *size->trees);
     if (!size->trees)
         return TRYST_E_NOMEM;
-    for (; size->trees_count < count; size->trees_count++) {
-        const json_t *item = json_array_get(list, size->trees_count);
-        const json_t *share = json_object_get(item, "share");
+    const struct json *item = json_item(list, 0);
+    for (; size->trees_count < count; size->trees_count++, item = json_next(item)) {
+        const struct json *share = json_member(item, "share");
         struct plan_tree *tree = &size->trees[size->trees_count];
         int64_t number;
-        if (!whole_get(json_object_get(item, "tree"), 0, reading->trees_count, &number) ||
+        if (!json_whole_get(json_member(item, "tree"), 0,
+                            (int64_t)reading->trees_count - 1, &number) ||
             (size->trees_count == 0 && number != 0))
             return WRONG(reading,
                          "\"by_size\": item %u: tree %u must be a number of "
                          "\"size_trees\", and the first one 0",
                          s, size->trees_count);
         *tree = reading->trees[number];
-        tree->share = json_number_value(share);
+        tree->share = json_number_of(share);
         if (!json_is_number(share) || !(tree->share >= 0))
             return WRONG(reading, "\"by_size\": item %u: share %u must be at least 0", s,
                          size->trees_count);
@@ -302,31 +293,32 @@ static tryst_status shares_read(struct reading *reading, const json_t *list, uin
                        s, sum);
 }
 
-static tryst_status size_read(struct reading *reading, const json_t *item, uint32_t s)
+static tryst_status size_read(struct reading *reading, const struct json *item,
+                              uint32_t s)
 {
     struct plan_size *size = &reading->sizes.sizes[s];
-    const json_t *most = json_object_get(item, "bytes_max");
+    const struct json *most = json_member(item, "bytes_max");
     int64_t bytes, bytes_max = 0, slice, depth;
     size->bytes = plan_size_steps[s].bytes;
     size->bytes_max = plan_size_steps[s].bytes_max;
     bool last = size->bytes_max == UINT64_MAX;
-    if (!whole_get(json_object_get(item, "bytes"), 1, INT64_MAX, &bytes) ||
+    if (!json_whole_get(json_member(item, "bytes"), 1, INT64_MAX, &bytes) ||
         (uint64_t)bytes != size->bytes ||
-        (last ? !json_is_null(most)
-              : !whole_get(most, 1, INT64_MAX, &bytes_max) ||
+        (last ? !json_is(most, JSON_NULL)
+              : !json_whole_get(most, 1, INT64_MAX, &bytes_max) ||
                     (uint64_t)bytes_max != size->bytes_max))
         return WRONG(reading, "\"by_size\": item %u must be for %llu bytes", s,
                      (unsigned long long)size->bytes);
-    if (!whole_get(json_object_get(item, "slice_bytes"), PLAN_SLICE_BYTES_MIN,
-                   PLAN_SLICE_BYTES_MAX + 1, &slice) ||
+    if (!json_whole_get(json_member(item, "slice_bytes"), PLAN_SLICE_BYTES_MIN,
+                        PLAN_SLICE_BYTES_MAX, &slice) ||
         slice & (slice - 1))
         return WRONG(reading,
                      "\"by_size\": \"slice_bytes\" of item %u must be a power of "
                      "two, %u to %u",
                      s, PLAN_SLICE_BYTES_MIN, PLAN_SLICE_BYTES_MAX);
     size->slice_bytes = (uint32_t)slice;
-    tryst_status status = shares_read(reading, json_object_get(item, "trees"), s);
-    if (!status && (!whole_get(json_object_get(item, "depth"), 0, UINT32_MAX, &depth) ||
+    tryst_status status = shares_read(reading, json_member(item, "trees"), s);
+    if (!status && (!json_whole_get(json_member(item, "depth"), 0, UINT32_MAX, &depth) ||
                     (uint64_t)depth != size->depth))
         return WRONG(reading, "\"by_size\": \"depth\" of item %u must be %u", s,
                      size->depth);
@@ -334,20 +326,20 @@ static tryst_status size_read(struct reading *reading, const json_t *item, uint3
 }
 
 /* Compare a member with its recomputed value; INFINITY is null in the document. */
-static tryst_status number_check(struct reading *reading, const json_t *item, uint32_t s,
-                                 const char *member, double right)
+static tryst_status number_check(struct reading *reading, const struct json *item,
+                                 uint32_t s, const char *member, double right)
 {
-    const json_t *value = json_object_get(item, member);
+    const struct json *value = json_member(item, member);
     if (isfinite(right)
-            ? json_is_number(value) && number_is_near(json_number_value(value), right)
-            : json_is_null(value))
+            ? json_is_number(value) && number_is_near(json_number_of(value), right)
+            : json_is(value, JSON_NULL))
         return TRYST_OK;
     return WRONG(reading, "\"by_size\": \"%s\" of item %u must be %.12g", member, s,
                  right);
 }
 
-static tryst_status numbers_check(struct reading *reading, const json_t *item, uint32_t s,
-                                  const struct cost_rivals *rivals)
+static tryst_status numbers_check(struct reading *reading, const struct json *item,
+                                  uint32_t s)
 {
     const struct plan_size *size = &reading->sizes.sizes[s];
     const struct {
@@ -355,9 +347,7 @@ static tryst_status numbers_check(struct reading *reading, const json_t *item, u
         double right;
     } numbers[] = {{"predicted_s", size->predicted_s},
                    {"lower_bound_s", bound_s(&reading->sizes, size)},
-                   {"ratio", ratio_of(&reading->sizes, size)},
-                   {"ring_s", rivals->ring_s},
-                   {"halving_doubling_s", rivals->halving_s}};
+                   {"ratio", ratio_of(&reading->sizes, size)}};
     tryst_status status = TRYST_OK;
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers && !status; k++)
         status = number_check(reading, item, s, numbers[k].member, numbers[k].right);
@@ -385,7 +375,7 @@ static tryst_status predicted_find(struct reading *reading)
 
 static tryst_status digest_check(struct reading *reading)
 {
-    const char *said = json_string_value(json_object_get(reading->document, "digest"));
+    const char *said = json_string_of(json_member(reading->document, "digest"));
     struct plan plan = *reading->plan;
     char digest[17];
     tryst_status status = plan_digest(&plan);
@@ -401,36 +391,33 @@ static tryst_status digest_check(struct reading *reading)
 
 static tryst_status sum_rate_read(struct reading *reading)
 {
-    const json_t *rate = json_object_get(reading->document, "size_sum_gb_per_s");
-    if (rate && !json_is_null(rate) && !(json_number_value(rate) > 0))
+    const struct json *rate = json_member(reading->document, "size_sum_gb_per_s");
+    if (rate && !json_is(rate, JSON_NULL) && !(json_number_of(rate) > 0))
         return WRONG(reading, "\"size_sum_gb_per_s\" must be above 0, or null");
-    reading->sum_bytes_per_s = json_number_value(rate) * 1e9;
+    reading->sum_bytes_per_s = json_number_of(rate) * 1e9;
     return TRYST_OK;
 }
 
 static tryst_status sizes_check(struct reading *reading)
 {
-    const json_t *list = json_object_get(reading->document, "by_size");
-    struct cost_rivals rivals[PLAN_SIZES];
-    if (!json_is_array(list) || json_array_size(list) != PLAN_SIZES)
+    const struct json *list = json_member(reading->document, "by_size");
+    if (!json_is(list, JSON_LIST) || json_count(list) != PLAN_SIZES)
         return WRONG(reading, "\"by_size\" must list %d sizes", PLAN_SIZES);
     tryst_status status = sum_rate_read(reading);
     if (!status)
         status = trees_read(reading);
     for (uint32_t s = 0; s < PLAN_SIZES && !status; s++)
-        status = size_read(reading, json_array_get(list, s), s);
+        status = size_read(reading, json_item(list, s), s);
     if (!status)
         status = predicted_find(reading);
-    if (!status)
-        status = plan_rivals(reading->overlay, reading->plan, reading->root,
-                             reading->sum_bytes_per_s, reading->err, rivals);
     for (uint32_t s = 0; s < PLAN_SIZES && !status; s++)
-        status = numbers_check(reading, json_array_get(list, s), s, &rivals[s]);
+        status = numbers_check(reading, json_item(list, s), s);
     return status ? status : digest_check(reading);
 }
 
 tryst_status plan_by_size_verify(struct overlay *overlay, const struct plan *plan,
-                                 uint32_t root, const json_t *document, struct err *err)
+                                 uint32_t root, const struct json *document,
+                                 struct err *err)
 {
     static const char *const members[] = {"by_size", "size_trees", "size_sum_gb_per_s",
                                           "digest"};
@@ -445,7 +432,7 @@ tryst_status plan_by_size_verify(struct overlay *overlay, const struct plan *pla
                                         .bound_s_per_byte = plan->bound_s_per_byte}};
     bool any = false;
     for (size_t k = 0; k < sizeof members / sizeof *members; k++)
-        any |= json_object_get(document, members[k]) != NULL;
+        any |= json_member(document, members[k]) != NULL;
     tryst_status status = any ? sizes_check(&reading) : TRYST_OK;
     arrays_free(&reading.arrays);
     return status;

@@ -9,8 +9,7 @@
 #ifndef TRYST_TOPOLOGY_REPORT_PLAN_BY_SIZE_H
 #define TRYST_TOPOLOGY_REPORT_PLAN_BY_SIZE_H
 
-#include <jansson.h>
-
+#include "core/source/json.h"
 #include "core/text/growing_text.h"
 #include "plan_report.h"
 
@@ -26,6 +25,7 @@ void plan_by_size_json(const struct plan_report *report, struct text *text);
  *  Returns: TRYST_E_INVALID  a member is wrong; `err` names it
  *           TRYST_E_NOMEM */
 tryst_status plan_by_size_verify(struct overlay *overlay, const struct plan *plan,
-                                 uint32_t root, const json_t *document, struct err *err);
+                                 uint32_t root, const struct json *document,
+                                 struct err *err);
 
 #endif

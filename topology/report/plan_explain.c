@@ -61,7 +61,6 @@ static void head_write(const struct plan_report *report, struct text *text)
     const struct plan *plan = report->plan;
     double time = plan->s_per_byte * BYTES_PER_GBIT;
     double bound = plan->bound_s_per_byte * BYTES_PER_GBIT;
-    double ring = report->ring_s_per_byte * BYTES_PER_GBIT;
     text_addf(text, "%s of %u rank%s", plan_op_name(plan->op), plan->ranks_count,
               plan->ranks_count == 1 ? "" : "s");
     if (plan->op == PLAN_BROADCAST || plan->op == PLAN_REDUCE)
@@ -75,12 +74,6 @@ static void head_write(const struct plan_report *report, struct text *text)
               "\n  lower bound  %.6g s per Gbit: no plan of trees on these routes is "
               "faster (gap %.3g %%)\n",
               bound, 100 * plan_gap(time, bound));
-    if (isfinite(ring))
-        text_addf(text, "  %s   %.6g s per Gbit (%.3g times the plan)\n",
-                  plan->ranks_count <= 8 ? "best ring " : "good ring ", ring,
-                  time > 0 ? ring / time : 1);
-    else
-        text_add(text, "  ring         none\n");
 }
 
 static void half_write(const struct plan_report *report, const char *arrow,
@@ -195,36 +188,6 @@ static void links_write(const struct plan_report *report, struct text *text)
     }
 }
 
-static void costs_write(const struct plan_report *report, struct text *text)
-{
-    const struct cost_table *costs = &report->costs;
-    if (!costs->bytes)
-        return;
-    text_add(text, "  predicted for ");
-    bytes_write(text, costs->bytes);
-    text_addf(text, ": %s wins%s\n", costs->shapes[costs->wins].name,
-              costs->latency_unknown ? " (unknown latencies count as 0)" : "");
-    if (plan_op_sums(report->plan->op)) {
-        text_add(text, "    sums at ");
-        sum_rate_explain(text, &costs->sums);
-        text_add(text, " (--sum-rate)\n");
-    }
-    for (uint32_t s = 0; s < costs->shapes_count; s++) {
-        const struct cost_shape *shape = &costs->shapes[s];
-        text_addf(text, "    %-17s", shape->name);
-        time_write(text, "", cost_total_s(shape));
-        time_write(text, " = latency ", shape->latency_s);
-        time_write(text, " + moving ", shape->move_s);
-        if (shape->sum_s > 0)
-            time_write(text, " + summing ", shape->sum_s);
-        if (shape->fill_s > 0)
-            time_write(text, " + filling ", shape->fill_s);
-        if (s > 0 && shape->rooted)
-            text_addf(text, ", root %s", member_name(report, shape->root));
-        text_add(text, "\n");
-    }
-}
-
 void plan_text_write(const struct plan_report *report, struct text *text)
 {
     head_write(report, text);
@@ -232,7 +195,6 @@ void plan_text_write(const struct plan_report *report, struct text *text)
     steps_write(report, text);
     links_write(report, text);
     plan_by_size_text(report, text);
-    costs_write(report, text);
 }
 
 /* ---- a route ----------------------------------------------------------------------- */

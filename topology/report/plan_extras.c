@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of steps of simplifying and predicted times; see plan_extras.h.
+ * Checks of steps of simplifying; see plan_extras.h.
  */
 #include "plan_extras.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "plan_by_size.h"
@@ -18,14 +19,14 @@ bool number_is_near(double a, double b)
     return fabs(a - b) <= NEAR * fmax(fabs(a), fabs(b));
 }
 
-tryst_status number_member_read(const json_t *object, const char *what,
+tryst_status number_member_read(const struct json *object, const char *what,
                                 const char *member, struct err *err, double *number_p)
 {
-    const json_t *value = json_object_get(object, member);
+    const struct json *value = json_member(object, member);
     if (!json_is_number(value))
         return err_set(err, TRYST_E_INVALID, "%s%s\"%s\" must be a number", what,
                        *what ? ": " : "", member);
-    *number_p = json_number_value(value);
+    *number_p = json_number_of(value);
     return TRYST_OK;
 }
 
@@ -35,7 +36,7 @@ struct number {
     double right;
 };
 
-static tryst_status numbers_check(const json_t *item, const char *what,
+static tryst_status numbers_check(const struct json *item, const char *what,
                                   const struct number *numbers, size_t count,
                                   struct err *err)
 {
@@ -52,15 +53,15 @@ static tryst_status numbers_check(const json_t *item, const char *what,
     return TRYST_OK;
 }
 
-static bool word_is(const json_t *item, const char *member, const char *word)
+static bool word_is(const struct json *item, const char *member, const char *word)
 {
-    const char *said = json_string_value(json_object_get(item, member));
+    const char *said = json_string_of(json_member(item, member));
     return said && strcmp(said, word) == 0;
 }
 
 /* ---- simplified -------------------------------------------------------------------- */
 
-static tryst_status last_step_check(const struct plan *plan, const json_t *item,
+static tryst_status last_step_check(const struct plan *plan, const struct json *item,
                                     struct err *err)
 {
     static const char what[] = "\"simplified\": the last step";
@@ -76,113 +77,35 @@ static tryst_status last_step_check(const struct plan *plan, const json_t *item,
     return numbers_check(item, what, numbers, 4, err);
 }
 
-static tryst_status steps_check(const struct plan *plan, const json_t *list,
+static tryst_status steps_check(const struct plan *plan, const struct json *list,
                                 struct err *err)
 {
     static const char *const members[] = {"trees", "depth", "time_s_per_gbit", "fill_s"};
-    if (!json_is_array(list) || json_array_size(list) != PLAN_STEPS)
+    if (!json_is(list, JSON_LIST) || json_count(list) != PLAN_STEPS)
         return err_set(err, TRYST_E_INVALID, "\"simplified\" must list %d steps",
                        PLAN_STEPS);
     for (size_t k = 0; k < PLAN_STEPS; k++) {
-        const json_t *item = json_array_get(list, k);
+        const struct json *item = json_item(list, k);
         const char *name = plan_step_name((enum plan_step_kind)k);
         if (!word_is(item, "step", name))
             return err_set(err, TRYST_E_INVALID,
                            "\"simplified\": item %zu must be the step \"%s\"", k, name);
         for (size_t m = 0; m < sizeof members / sizeof *members; m++)
-            if (!(json_number_value(json_object_get(item, members[m])) >= 0) ||
-                !json_is_number(json_object_get(item, members[m])))
+            if (!(json_number_of(json_member(item, members[m])) >= 0) ||
+                !json_is_number(json_member(item, members[m])))
                 return err_set(err, TRYST_E_INVALID,
                                "\"simplified\": \"%s\" of item %zu must be a number",
                                members[m], k);
     }
-    return last_step_check(plan, json_array_get(list, PLAN_STEPS - 1), err);
-}
-
-/* ---- predicted times --------------------------------------------------------------- */
-
-static tryst_status shape_check(const struct cost_shape *shape, const json_t *item,
-                                struct err *err)
-{
-    const struct number numbers[] = {
-        {"root", shape->root},     {"latency_s", shape->latency_s},
-        {"move_s", shape->move_s}, {"sum_s", shape->sum_s},
-        {"fill_s", shape->fill_s}, {"total_s", cost_total_s(shape)},
-    };
-    char what[64];
-    snprintf(what, sizeof what, "\"predicted\": %s", shape->name);
-    if (!word_is(item, "shape", shape->name))
-        return err_set(err, TRYST_E_INVALID, "%s is missing, or at another position",
-                       what);
-    return numbers_check(item, what, numbers, 6, err);
-}
-
-static tryst_status table_check(const struct cost_table *table, const json_t *document,
-                                struct err *err)
-{
-    const json_t *list = json_object_get(document, "predicted");
-    const json_t *known = json_object_get(document, "latency_known");
-    if (!json_is_array(list) || json_array_size(list) != table->shapes_count)
-        return err_set(err, TRYST_E_INVALID, "\"predicted\" must list %u shapes",
-                       table->shapes_count);
-    for (uint32_t s = 0; s < table->shapes_count; s++) {
-        tryst_status status =
-            shape_check(&table->shapes[s], json_array_get(list, s), err);
-        if (status != TRYST_OK)
-            return status;
-    }
-    if (!word_is(document, "wins", table->shapes[table->wins].name))
-        return err_set(err, TRYST_E_INVALID, "\"wins\" must be \"%s\"",
-                       table->shapes[table->wins].name);
-    if (!json_is_boolean(known) || json_is_true(known) == table->latency_unknown)
-        return err_set(err, TRYST_E_INVALID, "\"latency_known\" must be %s",
-                       table->latency_unknown ? "false" : "true");
-    return TRYST_OK;
-}
-
-static tryst_status rate_check(const struct sum_rate *rate, const json_t *document,
-                               struct err *err)
-{
-    const struct number number = {"sum_gb_per_s", rate->bytes_per_s / 1e9};
-    if (!word_is(document, "sum_rate_from", rate->from))
-        return err_set(err, TRYST_E_INVALID, "\"sum_rate_from\" must be \"%s\"",
-                       rate->from);
-    return numbers_check(document, "summing", &number, 1, err);
-}
-
-static tryst_status sizes_check(struct overlay *overlay, const struct plan *plan,
-                                uint32_t root, const json_t *document, struct err *err)
-{
-    const json_t *size = json_object_get(document, "size_bytes");
-    const json_t *rate = json_object_get(document, "sum_gb_per_s");
-    bool sums = plan_op_sums(plan->op);
-    if (!json_is_integer(size) || json_integer_value(size) < 1)
-        return err_set(err, TRYST_E_INVALID,
-                       "\"size_bytes\" must be a whole number of at least 1");
-    if (sums && !(json_number_value(rate) > 0))
-        return err_set(err, TRYST_E_INVALID, "\"sum_gb_per_s\" must be above 0");
-    bool given = sums && word_is(document, "sum_rate_from", "given");
-    struct cost_table table = {.bytes = (uint64_t)json_integer_value(size),
-                               .sum_bytes_per_s =
-                                   given ? json_number_value(rate) * 1e9 : 0};
-    tryst_status status = plan_cost(overlay, plan, root, err, &table);
-    if (status == TRYST_OK && sums)
-        status = rate_check(&table.sums, document, err);
-    return status == TRYST_OK ? table_check(&table, document, err) : status;
+    return last_step_check(plan, json_item(list, PLAN_STEPS - 1), err);
 }
 
 tryst_status plan_extras_verify(struct overlay *overlay, const struct plan *plan,
-                                uint32_t root, const json_t *document, struct err *err)
+                                uint32_t root, const struct json *document,
+                                struct err *err)
 {
-    static const char *const sized[] = {"size_bytes", "sum_gb_per_s",  "sum_rate_from",
-                                        "wins",       "latency_known", "predicted"};
-    const json_t *steps = json_object_get(document, "simplified");
+    const struct json *steps = json_member(document, "simplified");
     tryst_status status = steps ? steps_check(plan, steps, err) : TRYST_OK;
-    bool any = false;
-    for (size_t k = 0; k < sizeof sized / sizeof *sized; k++)
-        any |= json_object_get(document, sized[k]) != NULL;
-    if (status == TRYST_OK && any)
-        status = sizes_check(overlay, plan, root, document, err);
     return status == TRYST_OK ? plan_by_size_verify(overlay, plan, root, document, err)
                               : status;
 }

@@ -84,35 +84,6 @@ static void steps_write(const struct plan_report *report, struct text *text)
     text_add(text, "]");
 }
 
-/* Add the predicted time of each shape for one size. */
-static void costs_write(const struct plan_report *report, struct text *text)
-{
-    const struct cost_table *costs = &report->costs;
-    if (!costs->bytes)
-        return;
-    text_addf(text, ",\n \"size_bytes\": %llu, \"wins\": \"%s\", \"latency_known\": %s",
-              (unsigned long long)costs->bytes, costs->shapes[costs->wins].name,
-              costs->latency_unknown ? "false" : "true");
-    if (plan_op_sums(report->plan->op)) {
-        plan_json_number(text, "sum_gb_per_s", costs->sums.bytes_per_s / 1e9);
-        text_add(text, ", \"sum_rate_from\": ");
-        text_add_json(text, costs->sums.from);
-    }
-    text_add(text, ",\n \"predicted\": [");
-    for (uint32_t s = 0; s < costs->shapes_count; s++) {
-        const struct cost_shape *shape = &costs->shapes[s];
-        text_addf(text, "%s{\"shape\": \"%s\", \"root\": %u", s ? ",\n  " : "\n  ",
-                  shape->name, shape->root);
-        plan_json_number(text, "total_s", cost_total_s(shape));
-        plan_json_number(text, "latency_s", shape->latency_s);
-        plan_json_number(text, "move_s", shape->move_s);
-        plan_json_number(text, "sum_s", shape->sum_s);
-        plan_json_number(text, "fill_s", shape->fill_s);
-        text_add(text, "}");
-    }
-    text_add(text, "]");
-}
-
 void plan_json_write(const struct plan_report *report, struct text *text)
 {
     const struct plan *plan = report->plan;
@@ -130,11 +101,9 @@ void plan_json_write(const struct plan_report *report, struct text *text)
     plan_json_number(text, "time_s_per_gbit", time);
     plan_json_number(text, "lower_bound_s_per_gbit", bound);
     plan_json_number(text, "gap", plan_gap(time, bound));
-    plan_json_number(text, "ring_s_per_gbit", report->ring_s_per_byte * BYTES_PER_GBIT);
     trees_write(report, text);
     links_write(report, text);
     steps_write(report, text);
-    costs_write(report, text);
     plan_by_size_json(report, text);
     text_add(text, "}\n");
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contents of a plan's report: the plan, its group, times to compare it with; names
- * of operations.
+ * The contents of a plan's report: the plan, its group, its trees by size; names of
+ * operations.
  */
 #ifndef TRYST_TOPOLOGY_REPORT_PLAN_REPORT_H
 #define TRYST_TOPOLOGY_REPORT_PLAN_REPORT_H
 
-#include "plan_cost.h"
 #include "topology/plan/plan.h"
+#include "topology/sized/plan_sizes.h"
 
 #define BYTES_PER_GBIT 1.25e8 /* documents use Gbit and seconds per Gbit */
 
@@ -17,13 +17,10 @@ struct plan_report {
     const struct plan *plan;
     /** Rank numbers; NULL: all ranks, and the document does not list them. */
     const uint32_t *members;
-    uint32_t root;           /**< of a broadcast or reduce: position in the group */
-    double ring_s_per_byte;  /**< time of the best ring; INFINITY: no ring */
-    struct cost_table costs; /**< predicted times for one size; bytes 0: not predicted */
+    uint32_t root; /**< of a broadcast or reduce: position in the group */
     const struct plan_sizes *sizes; /**< trees by size; NULL: none */
     /** Rate at which ranks sum in `sizes`; 0: by each rank's device. */
     double sizes_sum_bytes_per_s;
-    struct cost_rivals rivals[PLAN_SIZES]; /**< by size; valid if `sizes` is set */
 };
 
 /** Return an operation's name: "allreduce"… */

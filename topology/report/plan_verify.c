@@ -10,15 +10,14 @@
  */
 #include "plan_verify.h"
 
-#include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cheapest_tree.h"
 #include "core/memory/alloc.h"
 #include "plan_extras.h"
 #include "plan_report.h"
-#include "plan_ring.h"
 #include "topology/routes/overlay_price.h"
 
 /* Relative difference that another order of summing may cause. */
@@ -28,7 +27,7 @@ struct verify {
     struct arrays arrays; /* memory of the arrays below, except plan.trees */
     const struct graph *graph;
     struct err *err;
-    json_t *root;
+    struct json *root;
     enum plan_op op;
     uint32_t plan_root; /* of a broadcast or reduce */
     uint32_t *members;
@@ -40,10 +39,8 @@ struct verify {
     double *share;            /* by root: sum of its trees' shares */
     uint32_t *parent, *depth; /* by member, in one tree */
     uint32_t *numbers;        /* scratch: 5 n */
-    /* Recomputed: time and bound in seconds per Gbit, the ring's time in seconds per
-     * byte. */
-    double time, bound, ring;
-    struct plan plan; /* the trees read */
+    double time, bound;       /* recomputed, in seconds per Gbit */
+    struct plan plan;         /* the trees read */
     size_t trees_room;
 };
 
@@ -53,30 +50,30 @@ struct verify {
 /* ---- reading ----------------------------------------------------------------------- */
 
 /* True if the value is a whole number ≥ 0 and < `below`; writes it to `*number_p`. */
-static bool whole_get(json_t *value, uint32_t below, uint32_t *number_p)
+static bool whole_get(const struct json *value, uint32_t below, uint32_t *number_p)
 {
-    json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 0 || number >= (json_int_t)below)
-        return false;
-    *number_p = (uint32_t)number;
-    return true;
+    int64_t number = 0;
+    bool valid = json_whole_get(value, 0, (int64_t)below - 1, &number);
+    if (valid)
+        *number_p = (uint32_t)number;
+    return valid;
 }
 
 static tryst_status members_read(struct verify *verify)
 {
-    json_t *list = json_object_get(verify->root, "ranks");
-    size_t count = list ? json_array_size(list) : verify->graph->ranks_count;
+    const struct json *list = json_member(verify->root, "ranks");
+    size_t count = list ? json_count(list) : verify->graph->ranks_count;
     if (list &&
-        (!json_is_array(list) || count == 0 || count > verify->graph->ranks_count))
+        (!json_is(list, JSON_LIST) || count == 0 || count > verify->graph->ranks_count))
         return WRONG(verify, "\"ranks\" must be a list of rank numbers of the cluster");
     verify->n = (uint32_t)count;
     verify->members = arrays_alloc(&verify->arrays, count, sizeof *verify->members);
     if (!verify->members)
         return TRYST_E_NOMEM;
-    for (uint32_t i = 0; i < verify->n; i++) {
+    const struct json *item = json_item(list, 0);
+    for (uint32_t i = 0; i < verify->n; i++, item = json_next(item)) {
         verify->members[i] = i;
-        if (list && !whole_get(json_array_get(list, i), verify->graph->ranks_count,
-                               &verify->members[i]))
+        if (list && !whole_get(item, verify->graph->ranks_count, &verify->members[i]))
             return WRONG(verify,
                          "\"ranks\": item %u must be a rank number of the cluster", i);
     }
@@ -85,14 +82,14 @@ static tryst_status members_read(struct verify *verify)
 
 static tryst_status head_read(struct verify *verify)
 {
-    const char *op = json_string_value(json_object_get(verify->root, "op"));
+    const char *op = json_string_of(json_member(verify->root, "op"));
     if (!op || (verify->op = plan_op_parse(op)) == PLAN_OPS)
         return WRONG(verify, "\"op\" must be allreduce, broadcast, reduce, allgather or "
                              "reduce_scatter");
     tryst_status status = members_read(verify);
     if (status != TRYST_OK)
         return status;
-    json_t *root = json_object_get(verify->root, "root");
+    const struct json *root = json_member(verify->root, "root");
     bool rooted = verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE;
     if (rooted && !whole_get(root, verify->n, &verify->plan_root))
         return WRONG(verify, "\"root\" must be the number of a rank, 0 to %u",
@@ -124,15 +121,15 @@ static tryst_status rooms_make(struct verify *verify)
 
 /* ---- trees ------------------------------------------------------------------------- */
 
-static tryst_status parents_read(struct verify *verify, json_t *list, const char *what,
-                                 const char *member, uint32_t root)
+static tryst_status parents_read(struct verify *verify, const struct json *list,
+                                 const char *what, const char *member, uint32_t root)
 {
-    if (!json_is_array(list) || json_array_size(list) != verify->n)
+    if (!json_is(list, JSON_LIST) || json_count(list) != verify->n)
         return WRONG(verify, "%s: \"%s\" must list %u parents, one for each rank", what,
                      member, verify->n);
-    for (uint32_t i = 0; i < verify->n; i++) {
-        json_t *item = json_array_get(list, i);
-        bool none = json_is_integer(item) && json_integer_value(item) == -1;
+    const struct json *item = json_item(list, 0);
+    for (uint32_t i = 0; i < verify->n; i++, item = json_next(item)) {
+        bool none = json_whole_get(item, -1, -1, &(int64_t){0});
         if (none != (i == root))
             return WRONG(verify, "%s: \"%s\" of rank %u must be %s", what, member, i,
                          none ? "a rank: the tree does not span" : "-1: it is the root");
@@ -180,14 +177,15 @@ static struct plan_tree *tree_new(struct verify *verify)
 }
 
 /* Read one half of a tree, check that it spans, and add its loads. */
-static tryst_status half_check(struct verify *verify, json_t *tree, const char *what,
-                               bool up, struct plan_tree *kept, double amount)
+static tryst_status half_check(struct verify *verify, const struct json *tree,
+                               const char *what, bool up, struct plan_tree *kept,
+                               double amount)
 {
     const char *member = up ? "reduce_parent" : "broadcast_parent";
     bool wanted = verify->op == PLAN_ALLREDUCE ||
                   up == (verify->op == PLAN_REDUCE || verify->op == PLAN_REDUCE_SCATTER);
-    json_t *list = json_object_get(tree, member);
-    if (!wanted && list && !json_is_null(list))
+    const struct json *list = json_member(tree, member);
+    if (!wanted && list && !json_is(list, JSON_NULL))
         return WRONG(verify, "%s: \"%s\" must be absent for %s", what, member,
                      plan_op_name(verify->op));
     if (!wanted)
@@ -211,8 +209,8 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
     return verify->arrays.status ? TRYST_E_NOMEM : TRYST_OK;
 }
 
-static tryst_status tree_check(struct verify *verify, json_t *tree, const char *what,
-                               double time, uint32_t *root_p)
+static tryst_status tree_check(struct verify *verify, const struct json *tree,
+                               const char *what, double time, uint32_t *root_p)
 {
     bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
     double share = 0, bandwidth = 0;
@@ -223,7 +221,7 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
     if (!(share > 0 && share <= 1 + NEAR))
         return WRONG(verify, "%s: not a valid share: %.12g (above 0, at most 1)", what,
                      share);
-    if (!whole_get(json_object_get(tree, "root"), verify->n, &root))
+    if (!whole_get(json_member(tree, "root"), verify->n, &root))
         return WRONG(verify, "%s: \"root\" must be a rank number", what);
     if ((verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE) &&
         root != verify->plan_root)
@@ -240,11 +238,10 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
         status = half_check(verify, tree, what, true, kept, amount);
     if (status != TRYST_OK)
         return status;
-    if (!whole_get(json_object_get(tree, "depth"), UINT32_MAX, &said) ||
-        said != kept->depth)
+    if (!whole_get(json_member(tree, "depth"), UINT32_MAX, &said) || said != kept->depth)
         return WRONG(verify, "%s: \"depth\" must be %u", what, kept->depth);
-    json_t *rate = json_object_get(tree, "bandwidth_gbit_per_s");
-    if (time > 0 || !json_is_null(rate)) {
+    const struct json *rate = json_member(tree, "bandwidth_gbit_per_s");
+    if (time > 0 || !json_is(rate, JSON_NULL)) {
         status = number_member_read(tree, what, "bandwidth_gbit_per_s", verify->err,
                                     &bandwidth);
         if (status == TRYST_OK && !number_is_near(bandwidth, share / time))
@@ -260,27 +257,27 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
 
 static tryst_status trees_check(struct verify *verify, double time)
 {
-    json_t *lists = json_object_get(verify->root, "trees"), *list, *tree;
+    const struct json *lists = json_member(verify->root, "trees");
     bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
-    size_t count = all_roots ? verify->n : 1, t;
+    size_t count = all_roots ? verify->n : 1;
     char what[64];
-    if (!json_is_array(lists) || (all_roots && json_array_size(lists) != count))
+    if (!json_is(lists, JSON_LIST) || (all_roots && json_count(lists) != count))
         return WRONG(verify, all_roots
                                  ? "\"trees\" must be a list of lists of trees, one "
                                    "for each root"
                                  : "\"trees\" must be a list of trees");
+    const struct json *list = all_roots ? json_item(lists, 0) : lists;
     double sum = 0;
-    for (uint32_t r = 0; r < count; r++) {
-        list = all_roots ? json_array_get(lists, r) : lists;
-        if (!json_is_array(list))
+    for (uint32_t r = 0; r < count; r++, list = json_next(list)) {
+        if (!json_is(list, JSON_LIST))
             return WRONG(verify, "\"trees\": item %u must be a list of trees", r);
-        json_array_foreach(list, t, tree)
-        {
+        size_t t = 0;
+        json_for_each (list, tree) {
             uint32_t root = 0;
             if (all_roots)
-                snprintf(what, sizeof what, "tree %zu of root %u", t, r);
+                snprintf(what, sizeof what, "tree %zu of root %u", t++, r);
             else
-                snprintf(what, sizeof what, "tree %zu", t);
+                snprintf(what, sizeof what, "tree %zu", t++);
             tryst_status status = tree_check(verify, tree, what, time, &root);
             if (status != TRYST_OK)
                 return status;
@@ -300,13 +297,13 @@ static tryst_status trees_check(struct verify *verify, double time)
 
 /* ---- loads and prices -------------------------------------------------------------- */
 
-static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
+static tryst_status link_check(struct verify *verify, const struct json *item, uint32_t l,
                                double *weights)
 {
     const struct graph *graph = verify->graph;
     const struct graph_link *link = &graph->links[verify->overlay->links[l]];
-    const char *from = json_string_value(json_object_get(item, "from"));
-    const char *to = json_string_value(json_object_get(item, "to"));
+    const char *from = json_string_of(json_member(item, "from"));
+    const char *to = json_string_of(json_member(item, "to"));
     const char *right_from = graph->nodes[link->from].name;
     const char *right_to = graph->nodes[link->to].name;
     char what[160];
@@ -333,13 +330,14 @@ static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
 
 static tryst_status links_check(struct verify *verify)
 {
-    json_t *list = json_object_get(verify->root, "links");
+    const struct json *list = json_member(verify->root, "links");
     double weights = 0;
-    if (!json_is_array(list) || json_array_size(list) != verify->overlay->links_count)
+    if (!json_is(list, JSON_LIST) || json_count(list) != verify->overlay->links_count)
         return WRONG(verify, "\"links\" must list the %u links that routes take",
                      verify->overlay->links_count);
-    for (uint32_t l = 0; l < verify->overlay->links_count; l++) {
-        tryst_status status = link_check(verify, json_array_get(list, l), l, &weights);
+    const struct json *item = json_item(list, 0);
+    for (uint32_t l = 0; l < verify->overlay->links_count; l++, item = json_next(item)) {
+        tryst_status status = link_check(verify, item, l, &weights);
         if (status != TRYST_OK)
             return status;
     }
@@ -378,13 +376,7 @@ static double bound_find(struct verify *verify)
 static tryst_status member_value_check(const struct verify *verify, const char *member,
                                        double right)
 {
-    json_t *value = json_object_get(verify->root, member);
     double said = 0;
-    if (!isfinite(right)) {
-        if (json_is_null(value))
-            return TRYST_OK;
-        return WRONG(verify, "\"%s\" must be null", member);
-    }
     tryst_status status =
         number_member_read(verify->root, "", member, verify->err, &said);
     if (status != TRYST_OK)
@@ -410,12 +402,6 @@ static tryst_status numbers_check(struct verify *verify)
     if (status == TRYST_OK && fabs(gap - plan_gap(time, bound)) > NEAR)
         return WRONG(verify, "\"gap\" must be %.12g, not %.12g", plan_gap(time, bound),
                      gap);
-    if (status == TRYST_OK)
-        status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
-                           &verify->ring, NULL);
-    if (status == TRYST_OK)
-        status =
-            member_value_check(verify, "ring_s_per_gbit", verify->ring * BYTES_PER_GBIT);
     return status;
 }
 
@@ -459,20 +445,17 @@ tryst_status plan_verify(const struct graph *graph, const char *json, size_t byt
 {
     struct err why = ERR_INIT;
     struct verify verify = {.graph = graph, .err = &why};
-    json_error_t error;
-    tryst_status status = TRYST_E_NOMEM;
-    verify.root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!verify.root && json_error_code(&error) != json_error_out_of_memory)
-        return err_set(err, TRYST_E_INVALID, "%.200s:%d:%d: invalid JSON: %s", name,
-                       error.line, error.column, error.text);
-    if (verify.root)
-        status = json_is_object(verify.root)
-                     ? all_check(&verify)
-                     : WRONG(&verify, "a plan must be an object, {…}");
+    const struct source source = {json, bytes, name, err};
+    tryst_status status = json_parse(&source, &verify.root);
+    if (status != TRYST_OK)
+        return status;
+    status = json_is(verify.root, JSON_OBJECT)
+                 ? all_check(&verify)
+                 : WRONG(&verify, "a plan must be an object, {…}");
     arrays_free(&verify.arrays);
     mem_free(verify.plan.trees);
     overlay_close(verify.overlay);
-    json_decref(verify.root);
+    mem_free(verify.root);
     if (status == TRYST_E_INVALID)
         return err_set(err, status, "%.200s: %s", name, why.text);
     return status ? err_set(err, status, "cannot check %.200s: out of memory", name)

@@ -279,11 +279,6 @@ void overlay_load(struct overlay *overlay, uint32_t i, uint32_t j, double amount
     overlay_walk(overlay, i, j, link_load, &loading);
 }
 
-uint32_t overlay_near(const struct overlay *overlay, uint32_t i)
-{
-    return overlay->own->origins[overlay->own->origin_of[i]].node;
-}
-
 /* ---- one edge ---------------------------------------------------------------------- */
 
 struct edge_sum {

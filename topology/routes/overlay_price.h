@@ -28,10 +28,6 @@ void overlay_load(struct overlay *overlay, uint32_t i, uint32_t j, double amount
 void overlay_walk(struct overlay *overlay, uint32_t i, uint32_t j,
                   void (*fn)(void *arg, uint32_t link, double share), void *arg);
 
-/** Return the graph node to which the only live link of member `i` leads; the member's
- *  own node if it has no or several live links, or its link leads to a rank. */
-uint32_t overlay_near(const struct overlay *overlay, uint32_t i);
-
 /** An edge: its routes, and a single flow over them. */
 struct overlay_edge {
     uint32_t hops; /**< links of each route */

@@ -26,11 +26,8 @@ const struct plan_size_step plan_size_steps[PLAN_SIZES] = {
     {16ul << 20, 32ul << 20}, {64ul << 20, 128ul << 20}, {256ul << 20, UINT64_MAX},
 };
 
-struct tree_overheads plan_size_overheads(void)
-{
-    return (struct tree_overheads){PLAN_SLICE_S, PLAN_FLOW_S, PLAN_CROWDED,
-                                   PLAN_SLICE_WIRE_BYTES};
-}
+static const struct tree_overheads overheads = {PLAN_SLICE_S, PLAN_FLOW_S, PLAN_CROWDED,
+                                                PLAN_SLICE_WIRE_BYTES};
 
 /* Predicted times of a set of trees. */
 struct price {
@@ -70,7 +67,6 @@ static double worth_slice(uint32_t slice)
 
 static void price_update(struct price *price, const struct tree_measure *measure)
 {
-    const struct tree_overheads overheads = plan_size_overheads();
     uint32_t least = measure->routed ? slice_least(measure) : PLAN_SLICE_BYTES_MIN;
     double most = measure->routed ? slice_most(measure, least) : 0;
     for (uint32_t s = 0; s < PLAN_SIZES; s++)
@@ -106,8 +102,7 @@ void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *g
     const struct graph *graph = overlay->graph;
     for (uint32_t i = 0; i < overlay->ranks_count; i++) {
         uint32_t node = graph->ranks[overlay_rank(overlay, i)];
-        double rate =
-            sum_bytes_per_s > 0 ? sum_bytes_per_s : sum_rate_of(graph, node).bytes_per_s;
+        double rate = sum_bytes_per_s > 0 ? sum_bytes_per_s : sum_rate_of(graph, node);
         gamma[i] = 1 / rate;
     }
 }
@@ -206,7 +201,6 @@ static uint32_t first_choose(const struct candidates *candidates,
 static double set_time(struct tree_costing *costing, const struct tree_set *set,
                        const struct plan_size *size)
 {
-    const struct tree_overheads overheads = plan_size_overheads();
     struct tree_measure measure = tree_costing_measure(costing, set);
     return tree_measure_time(&measure, (double)size->bytes, size->slice_bytes,
                              &overheads);
@@ -220,7 +214,7 @@ static double idle_time(struct tree_costing *costing, const struct plan_size *si
     if (size->trees[0].share > 0)
         return 0;
     struct tree_measure measure = tree_costing_measure(costing, &set);
-    return measure.routed ? measure.flows * plan_size_overheads().flow_s : INFINITY;
+    return measure.routed ? measure.flows * overheads.flow_s : INFINITY;
 }
 
 double plan_size_time(struct tree_costing *costing, const struct plan_size *size)

@@ -86,9 +86,6 @@ extern const struct plan_size_step {
     uint64_t bytes, bytes_max;
 } plan_size_steps[PLAN_SIZES];
 
-/** Return the engine's overheads in predicted times. */
-struct tree_overheads plan_size_overheads(void);
-
 /** Set gamma[rank] to the rank's seconds to sum a byte. `sum_bytes_per_s`: the rate of
  *  all ranks; INFINITY: sums take no time; 0: by each rank's device. */
 void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma);

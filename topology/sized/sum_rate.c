@@ -30,7 +30,7 @@ static const struct gpu_row {
     {"T4", 320, 0},
 };
 /* A model without a row counts as the slowest of the list. */
-static const struct gpu_row gpu_unknown = {"GPU of unknown model", 300, 0};
+#define UNKNOWN_GB_PER_S 300
 
 static double nvlinks_gb_per_s(const struct graph *graph, uint32_t gpu)
 {
@@ -43,7 +43,7 @@ static double nvlinks_gb_per_s(const struct graph *graph, uint32_t gpu)
     return sum;
 }
 
-static const struct gpu_row *gpu_row_of(const struct graph *graph, uint32_t gpu)
+static double memory_gb_per_s(const struct graph *graph, uint32_t gpu)
 {
     const char *label = graph->nodes[gpu].label;
     double nvlinks = nvlinks_gb_per_s(graph, gpu);
@@ -51,34 +51,15 @@ static const struct gpu_row *gpu_row_of(const struct graph *graph, uint32_t gpu)
         const struct gpu_row *row = &gpu_rows[k];
         if (label ? strstr(label, row->model) != NULL
                   : row->nvlink_gb_per_s > 0 && nvlinks >= 0.99 * row->nvlink_gb_per_s)
-            return row;
+            return row->memory_gb_per_s;
     }
-    return &gpu_unknown;
+    return UNKNOWN_GB_PER_S;
 }
 
-struct sum_rate sum_rate_of(const struct graph *graph, uint32_t node)
+double sum_rate_of(const struct graph *graph, uint32_t node)
 {
     while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_GPU)
         node = graph->nodes[node].parent;
-    if (node == GRAPH_NONE)
-        return (struct sum_rate){.bytes_per_s = SUM_CORE_BYTES_PER_S, .from = "core"};
-    const struct gpu_row *row = gpu_row_of(graph, node);
-    return (struct sum_rate){.bytes_per_s = row->memory_gb_per_s * 1e9 / PASSES,
-                             .from = row->model,
-                             .by_nvlinks =
-                                 row != &gpu_unknown && !graph->nodes[node].label};
-}
-
-void sum_rate_explain(struct text *text, const struct sum_rate *rate)
-{
-    double gigabytes = rate->bytes_per_s / 1e9;
-    text_addf(text, "%.4g GB/s a rank: ", gigabytes);
-    if (strcmp(rate->from, "given") == 0)
-        text_add(text, "as given");
-    else if (strcmp(rate->from, "core") == 0)
-        text_add(text, "one core, float32 from memory, measured");
-    else
-        text_addf(text, "%s%s, a third of its memory's %.4g GB/s, %s", rate->from,
-                  rate->by_nvlinks ? " (by its NVLinks)" : "", gigabytes * PASSES,
-                  rate->from == gpu_unknown.model ? "assumed" : "NVIDIA's data sheet");
+    return node == GRAPH_NONE ? SUM_CORE_BYTES_PER_S
+                              : memory_gb_per_s(graph, node) * 1e9 / PASSES;
 }

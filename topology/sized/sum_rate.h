@@ -12,21 +12,11 @@
 #include "core/text/growing_text.h"
 #include "topology/base/graph.h"
 
-/** Rate at which one core sums float32 from memory, as measured. test_plan_cost prints
+/** Rate at which one core sums float32 from memory, as measured. test_tree_cost prints
  *  the rate of the machine that it runs on. */
 #define SUM_CORE_BYTES_PER_S 7e9
 
-struct sum_rate {
-    double bytes_per_s;
-    /** Source of the rate: "core", a GPU's model, "GPU of unknown model" or "given". */
-    const char *from;
-    bool by_nvlinks; /**< the GPU has no label; the model is inferred from its NVLinks */
-};
-
-/** Return the rate of the rank at `node`. */
-struct sum_rate sum_rate_of(const struct graph *graph, uint32_t node);
-
-/** Add the rate and its source as text. */
-void sum_rate_explain(struct text *text, const struct sum_rate *rate);
+/** Return the rate of the rank at `node`, in bytes of the tensor a second. */
+double sum_rate_of(const struct graph *graph, uint32_t node);
 
 #endif

@@ -18,12 +18,8 @@ static double part_of(const struct tree_costing *costing, const struct plan_tree
     return has_all_roots(costing->op) ? tree->share / costing->n : tree->share;
 }
 
-double tree_cost_difference(double a, double b)
-{
-    return a - b > 1e-12 * fabs(a) ? a - b : 0;
-}
-
-double tree_costing_most(const double *values, uint32_t count)
+/* Return the greatest of the values; 0 without values. */
+static double most_of(const double *values, uint32_t count)
 {
     double most = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -31,7 +27,8 @@ double tree_costing_most(const double *values, uint32_t count)
     return most;
 }
 
-double tree_costing_busiest(const struct tree_costing *costing, const double *load)
+/* Return the busiest link's time under `load`. */
+static double busiest_of(const struct tree_costing *costing, const double *load)
 {
     double most = 0;
     for (uint32_t l = 0; l < costing->overlay->links_count; l++)
@@ -104,16 +101,17 @@ static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *fro
 
 /* ---- one half of a set ------------------------------------------------------------- */
 
-bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
-                       double part, double *latency_s_p)
+/* Add the load of `part` of the tensor on one edge to costing->load, and raise
+ * costing->slice and `*latency_s_p` to the edge's where these are longer. False if the
+ * edge has no route. */
+static bool edge_add(struct tree_costing *costing, uint32_t from, uint32_t to,
+                     double part, double *latency_s_p)
 {
     struct overlay_edge edge;
     overlay_edge(costing->overlay, from, to, &edge);
     if (!(edge.routes > 0))
         return false;
-    if (edge.latency_ns == GRAPH_UNKNOWN)
-        costing->latency_unknown = true;
-    else
+    if (edge.latency_ns != GRAPH_UNKNOWN)
         *latency_s_p = fmax(*latency_s_p, edge.latency_ns * 1e-9);
     costing->slice = fmax(costing->slice, part / edge.bytes_per_s);
     overlay_load(costing->overlay, from, to, part, costing->load);
@@ -147,7 +145,7 @@ static bool round_load(struct tree_costing *costing, const struct tree_set *set,
             if (parent[i] == GRAPH_NONE || costing->rounds[(size_t)t * n + i] != round)
                 continue;
             edge_ends(parent, up, i, &from, &to);
-            if (!tree_costing_edge(costing, from, to, part, &latency_s))
+            if (!edge_add(costing, from, to, part, &latency_s))
                 return false;
             stream_add(costing, from, to);
             if (part > 0)
@@ -167,8 +165,8 @@ static bool half_measure(struct tree_costing *costing, const struct tree_set *se
     for (uint32_t round = 1; round <= last; round++) {
         if (!round_load(costing, set, up, round))
             return false;
-        double move = tree_costing_busiest(costing, costing->load);
-        double sum = tree_costing_most(costing->adds, costing->n);
+        double move = busiest_of(costing, costing->load);
+        double sum = most_of(costing->adds, costing->n);
         for (uint32_t t = 0; t < set->count; t++) {
             if (costing->last_round[t] < round)
                 continue;
@@ -256,11 +254,11 @@ struct tree_measure tree_costing_measure(struct tree_costing *costing,
         half_measure(costing, set, true) && half_measure(costing, set, false);
     if (!measure.routed)
         return measure;
-    measure.link = tree_costing_busiest(costing, costing->load_all);
+    measure.link = busiest_of(costing, costing->load_all);
     measure.crowded = crowded_find(costing);
     measure.beside = beside_find(costing, measure.link);
     measure.slice = costing->slice;
-    measure.sums = tree_costing_most(costing->adds_all, n);
+    measure.sums = most_of(costing->adds_all, n);
     for (uint32_t i = 0; i < n; i++)
         if (costing->edges[i] > measure.flows)
             measure.flows = costing->edges[i];
@@ -276,25 +274,6 @@ struct tree_measure tree_costing_measure(struct tree_costing *costing,
             latency_find(costing, tree->reduce_parent, true);
     }
     return measure;
-}
-
-struct tree_cost tree_measure_cost(const struct tree_measure *measure, double bytes,
-                                   double slice_bytes)
-{
-    double link = measure->link, sums = measure->sums;
-    double slices = fmin(slice_bytes / measure->part_most, bytes); /* Z in tree_cost.h */
-    struct tree_cost cost = {.move_s = measure->routed ? bytes * link : INFINITY};
-    for (uint32_t t = 0; measure->routed && t < measure->count; t++) {
-        const struct tree_pace *pace = &measure->trees[t];
-        if (!(pace->part > 0))
-            continue;
-        double sum_s =
-            slices * pace->sum + (bytes - slices) * tree_cost_difference(sums, link);
-        cost.latency_s = fmax(cost.latency_s, pace->latency_s);
-        cost.sum_s = fmax(cost.sum_s, sum_s);
-        cost.fill_s = fmax(cost.fill_s, slices * tree_cost_difference(pace->move, link));
-    }
-    return cost;
 }
 
 /* Return the busiest link's time for a byte; one slice of every tree has `slices` bytes

@@ -66,8 +66,7 @@ struct tree_costing {
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
-    double *gamma;        /**< by rank: seconds to sum a byte; the caller fills it */
-    bool latency_unknown; /**< some edge's latency was unknown and counted as 0 */
+    double *gamma; /**< by rank: seconds to sum a byte; the caller fills it */
     /** By rank: position among its siblings, from 1; ranks in its subtree. */
     uint32_t *turns, *below;
     uint32_t *edges;  /**< by rank: edges in all trees and halves */
@@ -99,31 +98,8 @@ void tree_costing_free(struct tree_costing *costing);
 struct tree_measure tree_costing_measure(struct tree_costing *costing,
                                          const struct tree_set *set);
 
-/** Add the load of `part` of the tensor on one edge to costing->load, and raise
- *  costing->slice and `*latency_s_p` to the edge's where these are longer. Returns false
- *  if the edge has no route. */
-bool tree_costing_edge(struct tree_costing *costing, uint32_t from, uint32_t to,
-                       double part, double *latency_s_p);
-/** Return the busiest link's time under `load`. */
-double tree_costing_busiest(const struct tree_costing *costing, const double *load);
-/** Return the greatest of the values; 0 without values. */
-double tree_costing_most(const double *values, uint32_t count);
-
-/** Return a - b if that is more than rounding; else 0. */
-double tree_cost_difference(double a, double b);
-
-/** Parts of a predicted time. */
-struct tree_cost {
-    double latency_s, move_s, sum_s, fill_s;
-};
-
-/** Return the parts of the time without overheads, each the longest of all trees. If an
- *  edge has no route, move_s is INFINITY. Here and below, `slice_bytes` is the slice of
- *  the tree that carries the most. */
-struct tree_cost tree_measure_cost(const struct tree_measure *measure, double bytes,
-                                   double slice_bytes);
-
-/** Return the time with overheads; INFINITY if an edge has no route. */
+/** Return the time with overheads; INFINITY if an edge has no route. `slice_bytes` is the
+ *  slice of the tree that carries the most. An unknown latency counts as 0. */
 double tree_measure_time(const struct tree_measure *measure, double bytes,
                          double slice_bytes, const struct tree_overheads *overheads);
 

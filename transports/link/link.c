@@ -97,7 +97,7 @@ bool link_is_unix(const struct link *link)
     return link->is_unix;
 }
 
-bool link_local_address(const struct link *link, struct link_address *address_p)
+bool link_own_address(const struct link *link, struct link_address *address_p)
 {
     union link_ip local = {.in6 = {0}};
     socklen_t bytes = sizeof local;

@@ -115,7 +115,7 @@ int32_t link_peer_pid(const struct link *link);
 bool link_is_unix(const struct link *link);
 /** Get the IP address of this end (family and `ip` alone). False: a Unix link, or the
  *  connection is not established. */
-bool link_local_address(const struct link *link, struct link_address *address_p);
+bool link_own_address(const struct link *link, struct link_address *address_p);
 /** True if this process started the connection and it was established: if the link
  *  closes later, the process that listens there has closed it. False for an accepted
  *  link. */

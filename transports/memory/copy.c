@@ -252,7 +252,7 @@ static void stream_poll(struct copies *copies, struct copy_home *home,
 
 int copies_poll(struct copies *copies)
 {
-    struct list told;
+    struct list ended;
     struct list_node *node;
     int count = 0;
     if (copies->count == 0)
@@ -263,10 +263,10 @@ int copies_poll(struct copies *copies)
         for (int way = 0; way < COPY_WAYS; way++)
             stream_poll(copies, home, &home->streams[way]);
     }
-    list_init(&told);
+    list_init(&ended);
     /* copies that `done` starts wait for the next call */
-    list_append(&told, &copies->ended);
-    while ((node = list_pop_front(&told)) != NULL) {
+    list_append(&ended, &copies->ended);
+    while ((node = list_pop_front(&ended)) != NULL) {
         struct copy *copy = container_of(node, struct copy, node);
         copies->count--;
         copy->done(copy, copy->status);

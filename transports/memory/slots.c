@@ -68,7 +68,8 @@ void slots_end(struct slots *slots)
     }
 }
 
-static uint32_t class_of(size_t bytes)
+/* Return the least class with slots of `bytes`. */
+static uint32_t slot_class(size_t bytes)
 {
     uint32_t class = SMALL_BITS;
     while (class < SLOT_CLASSES - 1 && (size_t)1 << class < bytes)
@@ -134,7 +135,7 @@ struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
                        int32_t device, enum copy_way way, size_t bytes)
 {
     struct slots_side *side = &slots->sides[way];
-    uint32_t class = class_of(bytes), from = class;
+    uint32_t class = slot_class(bytes), from = class;
     if ((size_t)1 << class < bytes)
         return NULL;
     if (class > SMALL_BITS && side->held[class] >= ALWAYS)

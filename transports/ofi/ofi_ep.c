@@ -109,9 +109,9 @@ static void loopback_start(struct ofi_ep *ep)
     (void)ofi_address_insert(ep, rail->address, rail->address_bytes, &ep->peer_messages);
 }
 
-/* Take the next steps of connecting. TRYST_AGAIN: the fabric has no room for a message
+/* Advance the connection. TRYST_AGAIN: the fabric has no room for a message
  * now; try later. */
-static tryst_status connect_go_on(struct ofi_ep *ep)
+static tryst_status connect_advance(struct ofi_ep *ep)
 {
     tryst_status status = TRYST_OK;
     if (ep->fabric.loopback && !ep->fabric.address_sent)
@@ -259,7 +259,7 @@ int ofi_ep_work(struct ofi_ep *ep)
         return 1;
     }
     if (work & FABRIC_DUE_CONNECT && ep->fabric.state == FABRIC_OPENING) {
-        status = connect_go_on(ep);
+        status = connect_advance(ep);
         if (status == TRYST_AGAIN)
             ep->fabric.work |= FABRIC_DUE_CONNECT;
     }

@@ -8,7 +8,7 @@
  * packets has one registration, a region of the caller's has one per rail, and any other
  * bulk has its own. The same holds for device memory where the fabric needs it registered
  * (FI_MR_HMEM). Device memory that cannot be registered is refused before the fabric gets
- * it, so that it goes through a pinned slot (stage.h).
+ * it, so that it goes through a pinned slot (bounce.h).
  */
 #include "ofi_memory.h"
 

@@ -171,8 +171,8 @@ static void offer_handle(struct pair_ep *ep, const struct pair_offer *offer)
     op->mech = (uint8_t)offer->mech;
     op->slot = (uint8_t)offer->slot;
     ep->slots_held |= BIT(offer->slot);
-    if (offer->rank < bulk->urgency.rank)
-        bulk->urgency.rank = offer->rank;
+    if (offer->sort_key < bulk->urgency.sort_key)
+        bulk->urgency.sort_key = offer->sort_key;
     read_queue(pair_ep_rail(ep), bulk);
 }
 
@@ -395,7 +395,7 @@ static tryst_status offer_put(struct pair_ep *ep, struct bulk *bulk, enum pair_m
                                .region = op->region,
                                .slot = slot,
                                .mech = mech,
-                               .rank = bulk->urgency.rank};
+                               .sort_key = bulk->urgency.sort_key};
     op->mech = (uint8_t)mech;
     op->bytes = bulk->bytes;
     ep->slots_used |= BIT(slot);

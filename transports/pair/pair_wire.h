@@ -120,10 +120,10 @@ struct pair_offer {
     uint64_t tag;
     uint64_t bytes;
     uint64_t where;
-    uint64_t region; /**< MAP, and DEVICE between processes: id of the region */
-    uint32_t slot;   /**< the sender's slot, in which the answer comes */
-    uint32_t mech;   /**< enum pair_mech */
-    uint64_t rank;   /**< urgency.rank of the send (core/memory/urgency.h) */
+    uint64_t region;   /**< MAP, and DEVICE between processes: id of the region */
+    uint32_t slot;     /**< the sender's slot, in which the answer comes */
+    uint32_t mech;     /**< enum pair_mech */
+    uint64_t sort_key; /**< urgency.sort_key of the send (core/memory/urgency.h) */
 };
 
 struct pair_first {

@@ -8,10 +8,11 @@
  *   bulk's;
  * - the address space that was read has the peer's nonce, which the same system call
  *   reads behind the data: no other program has that pid now, and no exec has replaced
- *   the image (for a mapped region this is not needed);
+ *   the image;
  * - the peer's pidfd is not readable: the process lives.
  *
- * Otherwise the bytes are dropped and the receive fails.
+ * Otherwise the bytes are dropped and the receive fails. A mapped region needs the first
+ * condition alone: it stays what it was if its owner dies.
  */
 #include <errno.h>
 #include <poll.h>
@@ -83,15 +84,19 @@ int shm_read_probe(void)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof to ? 0 : errno;
 }
 
-enum pair_copy shm_read_confirm(struct shm_ep *ep)
+static bool grant_holds(const struct shm_ep *ep)
 {
     /* acq_rel read-modify-write that changes nothing: release keeps the reads of the data
      * before it (a plain load would not). Partner: grant_revoke, after which the peer may
      * reuse the buffer. If the reads saw bytes of such a reuse, this one sees the
      * revocation. */
-    uint32_t grant =
-        atomic_fetch_add_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel);
-    return grant == 0 && peer_is_alive(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
+    return atomic_fetch_add_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel) ==
+           0;
+}
+
+enum pair_copy shm_read_confirm(struct shm_ep *ep)
+{
+    return grant_holds(ep) && peer_is_alive(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
 }
 
 static enum pair_copy read_failed(struct shm_ep *ep, int error)
@@ -102,11 +107,11 @@ static enum pair_copy read_failed(struct shm_ep *ep, int error)
     return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
 }
 
-/* Confirm after the last piece: either all bytes of a bulk count, or none. */
-static enum pair_copy piece_confirm(struct shm_ep *ep, const struct pair_op *op,
-                                    uint64_t bytes)
+/* True for the last piece, which is confirmed: either all bytes of a bulk count, or
+ * none. */
+static bool is_last(const struct pair_op *op, uint64_t bytes)
 {
-    return op->moved + bytes == op->bytes ? shm_read_confirm(ep) : PAIR_COPY_OK;
+    return op->moved + bytes == op->bytes;
 }
 
 static enum pair_copy copy_by_read(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
@@ -121,7 +126,7 @@ static enum pair_copy copy_by_read(struct shm_ep *ep, struct bulk *bulk, uint64_
         return read_failed(ep, error);
     if (nonce != ep->pair.params.peer_nonce)
         return PAIR_COPY_GONE;
-    return piece_confirm(ep, op, bytes);
+    return is_last(op, bytes) ? shm_read_confirm(ep) : PAIR_COPY_OK;
 }
 
 static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
@@ -135,7 +140,7 @@ static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t
     if (found != PAIR_COPY_OK)
         return found;
     memcpy(pair_target(bulk) + op->moved, data, bytes);
-    return piece_confirm(ep, op, bytes);
+    return !is_last(op, bytes) || grant_holds(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
 }
 
 enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes)

@@ -183,7 +183,7 @@ static bool may_start(const struct ucx_ep *ep)
            (ep->fabric.id <= ep->fabric.peer_id || hellos_came(ep));
 }
 
-static void connect_go_on(struct ucx_ep *ep)
+static void connect_advance(struct ucx_ep *ep)
 {
     if (ep->fabric.state != FABRIC_OPENING)
         return;
@@ -345,7 +345,7 @@ void ucx_ep_work(struct ucx_ep *ep)
         return;
     }
     if (work & FABRIC_DUE_CONNECT)
-        connect_go_on(ep);
+        connect_advance(ep);
     if (work & FABRIC_DUE_FAILED && ep->fabric.state == FABRIC_BROKEN) {
         opening_end(ep);
         fabric_ep_failure_report(&ep->fabric);

@@ -184,8 +184,8 @@ static tryst_status root_prepare(const struct config *config, const struct launc
 }
 
 /* Write "host:port token", or "host:port -" if each rank has its own token. */
-static void root_text(const struct bootstrap_env *env,
-                      char text_p[BOOTSTRAP_PMIX_TEXT_BYTES])
+static void root_text_write(const struct bootstrap_env *env,
+                            char text_p[BOOTSTRAP_PMIX_TEXT_BYTES])
 {
     (void)snprintf(text_p, BOOTSTRAP_PMIX_TEXT_BYTES, "%s %.*s", env->address,
                    env->params.token_bytes ? (int)env->params.token_bytes : 1,
@@ -219,7 +219,7 @@ static tryst_status pmix_read(const struct config *config, const struct launch *
     if (publishes)
         status = root_prepare(config, launch, err, env);
     if (publishes && status == TRYST_OK)
-        root_text(env, text);
+        root_text_write(env, text);
     if (status == TRYST_OK && (publishes || !bootstrap_pmix_cached(text, &size)))
         status = bootstrap_pmix_meet(publishes ? text : NULL, env->params.timeout_ns,
                                      env->params.log, err, text, &size);

@@ -212,7 +212,7 @@ static void meeting_main(void *arg)
 
 /* ---- the caller -------------------------------------------------------------------- */
 
-static struct meeting *meeting_new(const char *tell, uint64_t timeout_ns)
+static struct meeting *meeting_new(const char *published, uint64_t timeout_ns)
 {
     pthread_condattr_t attributes;
     struct meeting *meeting = mem_zalloc(sizeof *meeting);
@@ -224,9 +224,9 @@ static struct meeting *meeting_new(const char *tell, uint64_t timeout_ns)
     pthread_cond_init(&meeting->ended, &attributes);
     pthread_condattr_destroy(&attributes);
     meeting->deadline_ns = clock_now_ns(NULL) + timeout_ns;
-    meeting->publishes = tell != NULL;
-    if (tell)
-        (void)snprintf(meeting->text, sizeof meeting->text, "%s", tell);
+    meeting->publishes = published != NULL;
+    if (published)
+        (void)snprintf(meeting->text, sizeof meeting->text, "%s", published);
     return meeting;
 }
 
@@ -303,12 +303,12 @@ bool bootstrap_pmix_usable(char *text, size_t capacity)
     return usable;
 }
 
-tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns,
+tryst_status bootstrap_pmix_meet(const char *published, uint64_t timeout_ns,
                                  const struct log *log, struct err *err,
                                  char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
 {
     bool is_answering = false;
-    struct meeting *meeting = meeting_new(tell, timeout_ns);
+    struct meeting *meeting = meeting_new(published, timeout_ns);
     struct thread_params params = {.run = meeting_main, .arg = meeting, .name = "PMIx"};
     if (!meeting)
         return err_set(err, TRYST_E_NOMEM,

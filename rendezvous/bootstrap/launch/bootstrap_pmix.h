@@ -21,12 +21,12 @@
 
 #define BOOTSTRAP_PMIX_TEXT_BYTES 1536
 
-/** Publish `tell` as rank 0's text, or, if it is NULL, wait for the text that rank 0
+/** Publish `published` as rank 0's text, or, if it is NULL, wait for the text that rank 0
  *  publishes. `text_p` gets the text in either case, `size_p` the number of the job's
  *  ranks. A wait of BOOTSTRAP_WARN_NS is logged.
  *  TRYST_E_BOOTSTRAP (PMIx failed, or the time is over), TRYST_E_NOMEM,
  *  TRYST_E_SYSTEM. */
-tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns,
+tryst_status bootstrap_pmix_meet(const char *published, uint64_t timeout_ns,
                                  const struct log *log, struct err *err,
                                  char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p);
 

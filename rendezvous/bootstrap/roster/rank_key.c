@@ -46,9 +46,10 @@ void rank_proof(const uint8_t pair[RANK_KEY_BYTES],
         char label[16];
         uint8_t cookie[RANK_COOKIE_BYTES];
         int32_t from, to;
-    } said = {.label = "tryst link", .from = from, .to = to};
-    memcpy(said.cookie, cookie, sizeof said.cookie);
-    (void)crypto_auth_hmacsha256(proof_p, (const uint8_t *)&said, sizeof said, pair);
+    } message = {.label = "tryst link", .from = from, .to = to};
+    memcpy(message.cookie, cookie, sizeof message.cookie);
+    (void)crypto_auth_hmacsha256(proof_p, (const uint8_t *)&message, sizeof message,
+                                 pair);
 }
 
 bool rank_proof_equal(const uint8_t a[RANK_PROOF_BYTES],
@@ -62,11 +63,11 @@ uint64_t rank_run(const uint8_t cookie[RANK_COOKIE_BYTES])
     struct {
         char label[16];
         uint8_t cookie[RANK_COOKIE_BYTES];
-    } said = {.label = "tryst run"};
+    } message = {.label = "tryst run"};
     uint8_t hash[crypto_hash_sha256_BYTES];
     uint64_t run;
-    memcpy(said.cookie, cookie, sizeof said.cookie);
-    (void)crypto_hash_sha256(hash, (const uint8_t *)&said, sizeof said);
+    memcpy(message.cookie, cookie, sizeof message.cookie);
+    (void)crypto_hash_sha256(hash, (const uint8_t *)&message, sizeof message);
     memcpy(&run, hash, sizeof run);
     return run ? run : 1;
 }

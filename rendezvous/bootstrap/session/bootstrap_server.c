@@ -145,7 +145,8 @@ static size_t in_wanted(const struct conn *conn)
     }
 }
 
-static void in_complete(struct server *server, struct conn *conn)
+/* Handle the message in conn->in, which is complete. */
+static void conn_message_handle(struct server *server, struct conn *conn)
 {
     conn->in_bytes = 0;
     switch (conn->state) {
@@ -186,7 +187,7 @@ static void conn_read(struct server *server, struct conn *conn)
         return;
     conn->in_bytes += (size_t)got;
     if (conn->in_bytes == wanted)
-        in_complete(server, conn);
+        conn_message_handle(server, conn);
 }
 
 /* ---- accept ------------------------------------------------------------------------ */

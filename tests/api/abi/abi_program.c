@@ -175,8 +175,8 @@ static void topology(void)
         "{\"a\":\"a\",\"b\":\"s\",\"gbit_per_s\":8},"
         "{\"a\":\"b\",\"b\":\"s\",\"gbit_per_s\":8}]}";
     char *text;
-    const tryst_plan_params params = {
-        .struct_size = sizeof params, .op = TRYST_PLAN_BROADCAST, .size_bytes = 1 << 20};
+    const tryst_plan_params params = {.struct_size = sizeof params,
+                                      .op = TRYST_PLAN_BROADCAST};
     static const char *const bus_ids[] = {"0000:01:00.0"};
     const tryst_place_params place = {.struct_size = sizeof place,
                                       .bus_ids = bus_ids,
@@ -197,6 +197,18 @@ static void topology(void)
     GUARD(info);
     OK(tryst_plan_text(plan, &text));
     tryst_text_free(text);
+    GUARDED(tryst_plan_tree, tree);
+    OK(tryst_plan_tree_get(plan, 0, &tree.sized));
+    CHECK(tree.sized.share == 1 && tree.sized.parents[tree.sized.root] == -1);
+    GUARD(tree);
+    GUARDED(tryst_topo_node, node);
+    OK(tryst_topo_node_get(topo, tryst_topo_nodes(topo) - 1, &node.sized));
+    CHECK(node.sized.name && node.sized.parent == -1);
+    GUARD(node);
+    GUARDED(tryst_topo_link, link);
+    OK(tryst_topo_link_get(topo, tryst_topo_links(topo) - 1, &link.sized));
+    CHECK(link.sized.bytes_per_s == 1e9 && !link.sized.down);
+    GUARD(link);
     GUARDED(tryst_route_info, route);
     OK(tryst_topo_route(topo, 0, 1, &route.sized));
     CHECK(route.sized.hops == 2 && route.sized.bytes_per_s == 1e9);

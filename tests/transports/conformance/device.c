@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory passed straight to the transport, without the stage in between: memory of
- * a kind that the transport does not support is refused at once, and a refused send
- * leaves the receive as it was.
+/* Device memory passed straight to the transport, without bounce buffers: memory of a
+ * kind that the transport does not support is refused at once, and a refused send leaves
+ * the receive as it was.
  *
  * The shared mapping (words 0 and 1, one per rank) counts the receives that each rank has
  * posted. */

@@ -137,8 +137,8 @@ static void on_ep_closed(struct endpoint *ep)
 {
     struct conf_peer *peer = peer_of(ep);
     CONF_CHECK(peer->ctx, peer->closing);
-    /* `closed` comes last; copies that the stage still runs do not belong to the
-     * transport. */
+    /* `closed` comes last; copies that bounce buffers still wait for do not belong to
+     * the transport. */
     CONF_EQUAL(peer->ctx, peer->bulk_live, peer->lane.busy);
     peer->closed = true;
     peer->ep = NULL;
@@ -372,7 +372,7 @@ void conf_ep_close(struct conf_peer *peer)
     peer->may_fail = true;
     if (peer->link)
         (void)link_send(peer->link, MESSAGE_LEAVE, NULL, 0, -1);
-    stage_lane_close(&peer->lane);
+    bounce_lane_close(&peer->lane);
     ctx->inside++;
     ctx->ops->ep_close(peer->ep);
     ctx->inside--;
@@ -412,37 +412,37 @@ static void peers_init(struct conf_ctx *ctx)
     for (int i = 0; i < ctx->size; i++) {
         ctx->peers[i] = (struct conf_peer){.ctx = ctx, .rank = i, .pidfd = -1};
         ctx->peers[i].early_end = &ctx->peers[i].early;
-        stage_lane_init(&ctx->peers[i].lane);
+        bounce_lane_init(&ctx->peers[i].lane);
         atomic_store(&ctx->shared->ranks[ctx->rank].frames_read[i], 0);
     }
 }
 
-/* ---- the stage ---- */
+/* ---- bounce buffers -------------------------------------------------------------- */
 
-static bool stage_wanted(void *arg, const struct bulk *bulk)
+static bool bounce_wanted(void *arg, const struct bulk *bulk)
 {
     return true;
 }
 
-static void stage_notified(void *arg)
+static void bounce_notified(void *arg)
 {
 } /* a sender that waits retries */
 
-static const struct stage_events stage_events = {stage_wanted, stage_notified,
-                                                 stage_notified};
+static const struct bounce_events bounce_events = {bounce_wanted, bounce_notified,
+                                                   bounce_notified};
 
 static void memory_start(struct conf_ctx *ctx)
 {
     CONF_EQUAL(ctx, memory_cache_open(memory_ops_load, &ctx->host, &ctx->regions),
                TRYST_OK);
     place_devices_open(ctx);
-    stage_init(&ctx->stage, &stage_events, ctx, &ctx->host, ctx->regions,
-               config_bytes(ctx->config, CONFIG_STAGE_BYTES));
+    bounce_init(&ctx->bounce, &bounce_events, ctx, &ctx->host, ctx->regions,
+                config_bytes(ctx->config, CONFIG_STAGE_BYTES));
 }
 
 static void memory_end(struct conf_ctx *ctx)
 {
-    stage_end(&ctx->stage);
+    bounce_end(&ctx->bounce);
     place_devices_close(ctx);
     memory_rail_forget(ctx->regions, ctx->rail);
     CONF_EQUAL(ctx, memory_cache_close(ctx->regions), 0);
@@ -518,15 +518,15 @@ enum { SPINS = 200, POLL_EVERY = 16 };
 
 static int rails_progress(struct conf_ctx *ctx)
 {
-    struct rail *stage = &ctx->stage.rail;
-    return ctx->ops->progress(ctx->rail) + stage->ops->progress(stage);
+    struct rail *bounce = &ctx->bounce.rail;
+    return ctx->ops->progress(ctx->rail) + bounce->ops->progress(bounce);
 }
 
 /* Arm the rails. TRYST_AGAIN: do not sleep. Else sleep at most `*nap_ns_p`: `most_ns`
  * where an event wakes the rank. */
 static tryst_status rails_arm(struct conf_ctx *ctx, uint64_t most_ns, uint64_t *nap_ns_p)
 {
-    struct rail *rails[2] = {ctx->rail, &ctx->stage.rail};
+    struct rail *rails[2] = {ctx->rail, &ctx->bounce.rail};
     tryst_status both = TRYST_OK;
     *nap_ns_p = most_ns;
     for (int i = 0; i < 2; i++) {

@@ -23,11 +23,11 @@
 #include "core/os/random.h"
 #include "place.h"
 #include "support/patience.h"
+#include "transports/bounce.h"
 #include "transports/device.h"
 #include "transports/link/link_listen.h"
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
-#include "transports/stage.h"
 #include "transports/transport.h"
 
 enum {
@@ -72,7 +72,7 @@ struct conf_peer {
     uint64_t frames_sent, frames_read;
     uint64_t unexpected_count, unexpected_tag, unexpected_bytes;
     int bulk_live; /**< posted or being sent, not yet done */
-    struct stage_lane lane;
+    struct bounce_lane lane;
     void (*on_frame)(struct conf_peer *peer, const void *data, size_t bytes);
     void *arg;
 };
@@ -91,7 +91,7 @@ struct conf_ctx {
     struct link_listener *listener;
     struct memory_cache *regions;
     struct place_devices devices;
-    struct stage stage; /**< above the rail, as in the library: carries device memory */
+    struct bounce bounce; /**< above the rail, as in the library: carries device memory */
     struct conf_peer peers[CONF_RANKS_MAX];
     struct random random;
     /** Nested calls into the transport in which no event may fire. */

@@ -121,13 +121,13 @@ static tryst_status start_staged(struct traffic *traffic)
     struct conf_ctx *ctx = peer->ctx;
     bool direct = ctx->subject->on_device & CONF_RECEIVES;
     if (traffic->is_send)
-        return stage_send(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk, direct);
-    traffic->staged = stage_is_needed(peer->ep, traffic->bulk.memory);
+        return bounce_send(&ctx->bounce, &peer->lane, peer->ep, &traffic->bulk, direct);
+    traffic->staged = bounce_is_needed(peer->ep, traffic->bulk.memory);
     tryst_status status = traffic->staged ? TRYST_E_UNSUPPORTED : start_raw(traffic);
     if (status != TRYST_E_UNSUPPORTED)
         return status;
     traffic->staged = true;
-    return stage_recv(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk);
+    return bounce_recv(&ctx->bounce, &peer->lane, peer->ep, &traffic->bulk);
 }
 
 tryst_status traffic_try(struct traffic *traffic)
@@ -156,7 +156,7 @@ void traffic_cancel(struct traffic *traffic)
     struct conf_peer *peer = traffic->peer;
     peer->ctx->inside++;
     if (traffic->staged)
-        stage_cancel(peer->ep, &traffic->bulk);
+        bounce_cancel(peer->ep, &traffic->bulk);
     else
         peer->ctx->ops->bulk_cancel(peer->ep, &traffic->bulk);
     peer->ctx->inside--;

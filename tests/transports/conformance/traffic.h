@@ -3,7 +3,7 @@
  *
  * One idea: the bytes follow from (pattern, offset), so a receiver can compute them;
  * around each buffer lies a border that must stay unchanged. Device memory goes through
- * the stage, as in the layer above; the stage decides which bulks the rail can move
+ * bounce buffers, as in the layer above, which decide whether the rail can move a bulk
  * directly.
  * Invariant: `done` is called once, with the bulk as it was passed, never from inside the
  * call that started it. */

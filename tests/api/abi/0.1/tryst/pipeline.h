@@ -102,10 +102,7 @@ typedef struct tryst_schedule {
                              int rank);
 } tryst_schedule;
 
-TRYST_API tryst_status tryst_program_schedule_register(const tryst_schedule *schedule);
-
 TRYST_API const tryst_schedule *tryst_program_schedule(int index);
-TRYST_API const char *tryst_program_schedule_name(int index);
 
 typedef enum tryst_program_part {
     TRYST_PROGRAM_PROLOGUE = 0,
@@ -258,15 +255,6 @@ typedef struct tryst_engine tryst_engine;
 typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
                                       void *input, uint8_t *target);
 
-typedef enum tryst_engine_fault {
-    TRYST_ENGINE_FAULT_NONE = 0,
-    TRYST_ENGINE_FAULT_SWAP = 1,
-    TRYST_ENGINE_FAULT_STALE = 2,
-    TRYST_ENGINE_FAULT_DROP = 3,
-    TRYST_ENGINE_FAULT_LOSE = 4,
-    TRYST_ENGINE_FAULT_TWICE = 5
-} tryst_engine_fault;
-
 typedef struct tryst_engine_params {
     size_t struct_size;
     tryst_ctx *ctx;
@@ -276,8 +264,6 @@ typedef struct tryst_engine_params {
     tryst_feed_fn feed;
     void *feed_arg;
     int32_t receives_ahead_max;
-    int32_t fault;
-    uint64_t fault_step;
     uint64_t timeout_ns;
     uint64_t memory_bytes_max;
     bool reduce_at_end;

@@ -31,6 +31,37 @@ TRYST_API const char *tryst_topo_rank_name(const tryst_topo *topo, int rank);
 
 TRYST_API int tryst_topo_rank_find(const tryst_topo *topo, const char *name);
 
+TRYST_API int tryst_topo_nodes(const tryst_topo *topo);
+TRYST_API int tryst_topo_links(const tryst_topo *topo);
+
+typedef struct tryst_topo_node {
+    size_t struct_size;
+    const char *name;
+    const char *kind;
+    const char *short_name;
+    const char *label, *pci, *cpus;
+    int32_t parent;
+    int32_t machine;
+} tryst_topo_node;
+
+TRYST_API tryst_status tryst_topo_node_get(const tryst_topo *topo, int number,
+                                           tryst_topo_node *node_p);
+
+enum { TRYST_LINK_TEXT_BYTES = 128 };
+
+typedef struct tryst_topo_link {
+    size_t struct_size;
+    const char *kind;
+    int32_t from, to;
+    double bytes_per_s;
+    bool down;
+    bool two_way;
+    char text[TRYST_LINK_TEXT_BYTES];
+} tryst_topo_link;
+
+TRYST_API tryst_status tryst_topo_link_get(const tryst_topo *topo, int number,
+                                           tryst_topo_link *link_p);
+
 typedef enum tryst_plan_op {
     TRYST_PLAN_ALLREDUCE = 0,
     TRYST_PLAN_BROADCAST = 1,
@@ -49,7 +80,6 @@ typedef struct tryst_plan_params {
     int32_t ranks_count;
     int32_t trees_max;
     double gap_max;
-    uint64_t size_bytes;
     double sum_bytes_per_s;
 } tryst_plan_params;
 
@@ -67,12 +97,22 @@ typedef struct tryst_plan_info {
     double s_per_byte;
     double bound_s_per_byte;
     double gap;
-    double ring_s_per_byte;
     uint64_t digest;
 } tryst_plan_info;
 
 TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
                                            tryst_plan_info *info_p);
+
+typedef struct tryst_plan_tree {
+    size_t struct_size;
+    double share;
+    int32_t root;
+    const int32_t *parents;
+    const int32_t *ranks;
+} tryst_plan_tree;
+
+TRYST_API tryst_status tryst_plan_tree_get(const tryst_plan *plan, int number,
+                                           tryst_plan_tree *tree_p);
 
 TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p);
 

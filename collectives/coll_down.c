@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slice of the result descends; read from top to bottom.
+ *
+ *      parent
+ *         │ flow "d"
+ *      1  ▼ placed at result + i * slice; where the memory is also that of the sums, only
+ *           after sum i has been sent                                     result_place
+ *      2  result[i] has arrived                                           result_arrived
+ *         ├─────▶ child 0
+ *      3  └─────▶ child 1        ready                                coll_down_update
+ *
+ * At the root, a slice is ready when its sum is complete (coll_up.c). In a list of flows
+ * each flow is such a tree of two ranks.
+ *
+ * Invariant: as in coll_up.c, hooks only move counters and mark the tree.
+ */
+#include "coll_down.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "fail.h"
+
+/* ---- 1: from the parent, placed ---------------------------------------------------- */
+
+static tryst_status result_place(struct flow *flow, uint32_t index, void **data_p,
+                                 struct tryst_mem **mem_p)
+{
+    struct coll_flow *from = coll_flow_of(flow);
+    struct coll_tree_run *at = from->tree;
+    (void)mem_p;
+    from->waits = !coll_tree_may_place(&at->tree, index);
+    *data_p = at->result + index * at->part->slice_bytes;
+    return from->waits ? TRYST_AGAIN : TRYST_OK;
+}
+
+/* ---- 2: from the parent, arrived --------------------------------------------------- */
+
+static void result_arrived(struct flow *flow, uint32_t index)
+{
+    struct coll_tree_run *at = coll_flow_of(flow)->tree;
+    run_record_slice(at->run);
+    coll_tree_arrived(&at->tree, index);
+    tree_mark(at);
+}
+
+static void result_slice_receive(struct flow *flow, const void *payload, size_t bytes)
+{
+    struct coll_tree_run *at = coll_flow_of(flow)->tree;
+    assert(bytes == at->part->bytes);
+    if (bytes)
+        memcpy(at->result, payload, bytes);
+    result_arrived(flow, 0);
+}
+
+/* ---- 3: to the children ------------------------------------------------------------ */
+
+void coll_down_update(struct coll_tree_run *at)
+{
+    const struct coll_part *part = at->part;
+    struct coll_flow *flows = at->flows + part_up_flows(part);
+    uint32_t ready = coll_tree_ready_down(&at->tree);
+    for (uint32_t i = 0; i < part->down_children; i++)
+        coll_flow_ready(&flows[part->receives_down + i], ready);
+    if (part->receives_down && flows->waits)
+        coll_flow_place_again(flows);
+}
+
+/* ---- the flows --------------------------------------------------------------------- */
+
+/* Without `place`, slices of results are posted ahead. down_reusing is for results in
+ * memory that sums are still sent from. */
+static const struct flow_ops down_from_parent = {.arrived = result_arrived,
+                                                 .take = result_slice_receive,
+                                                 .failing = coll_flow_failing,
+                                                 .ended = coll_flow_ended};
+static const struct flow_ops down_reusing = {.place = result_place,
+                                             .arrived = result_arrived,
+                                             .take = result_slice_receive,
+                                             .failing = coll_flow_failing,
+                                             .ended = coll_flow_ended};
+static const struct flow_ops down_to_child = {.failing = coll_flow_failing,
+                                              .ended = coll_flow_ended};
+
+bool coll_down_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
+{
+    struct flow *flow = &at->flows[index].flow;
+    bool receives = at->part->receives_down && index == part_up_flows(at->part);
+    *data_p = at->result;
+    flow->ops = !receives         ? &down_to_child
+                : at->tree.reuses ? &down_reusing
+                                  : &down_from_parent;
+    if (!receives)
+        flow->ready = coll_tree_ready_down(&at->tree);
+    return !receives;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slice climbs; read from top to bottom. Slice i at a rank with two children:
+ *
+ *      child 0, child 1
+ *         │ flow "u"
+ *      1  │ announced: an OFFER has the number of ready slices            child_announced
+ *      2  │ granted scratch: once announced, once the child before is
+ *         │ granted and within the lead (tree/tree.c), and once a buffer
+ *         │ is free (tree/scratch.c)                                      child_place
+ *      3  ▼ landed: c0[i], c1[i] in scratch                               child_arrived
+ *      4  added: sums[i] = own[i] + c0[i], then + c1[i]; the scratch
+ *         is free; the root scales an average                             coll_up_add
+ *      5  ready for the parent                                            coll_up_update
+ *         │ flow "u"
+ *      6  ▼ sent: the transport has read sums[i]                          parent_sent
+ *      parent
+ *
+ * At the root the sum is the result, which descends (coll_down.c). A range that travels
+ * as DATA is one slice, which is neither announced nor granted: child_slice_receive adds
+ * it if its turn has come, else keeps its bytes.
+ *
+ * Idea: a unit is one step of the fold over one slice. A large unit is computed in
+ * pieces, so no call occupies the progress thread for long. The first addition reads this
+ * rank's own term and writes the sum, so no tensor is copied first.
+ *
+ * Invariants: hooks run inside walks of the protocol, so no hook calls the protocol or
+ * ends an operation: a hook moves a counter and marks its tree, and the engine (coll.c)
+ * works later in the same pass. Hooks compute only small ranges, since their payload is
+ * valid only during the call. A tree finishes a unit before it begins another one.
+ */
+#include "coll_up.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "fail.h"
+
+/* ---- 1: a child announces slices --------------------------------------------------- */
+
+static void child_announced(struct flow *flow)
+{
+    struct coll_flow *from = coll_flow_of(flow);
+    from->tree->tree.children[from->child].slices_announced = flow->slices_announced;
+}
+
+/* ---- 2: scratch is granted --------------------------------------------------------- */
+
+/* Queue a flow for scratch, by urgency. */
+static tryst_status buffer_wait(struct coll_flow *flow)
+{
+    struct coll_run *run = flow->tree->run;
+    run->coll->colls->is_due = true;
+    urgent_push(&run->coll->colls->scratch.waiters, &flow->waiter, &run->urgency);
+    return TRYST_AGAIN;
+}
+
+/* Get scratch for a slice, unless a more urgent flow waits for some. */
+static tryst_status buffer_get(struct coll_flow *flow, void **buffer_p)
+{
+    struct coll_tree_run *at = flow->tree;
+    struct scratch *scratch = &at->run->coll->colls->scratch;
+    (void)urgent_remove(&flow->waiter);
+    struct urgent_node *first = urgent_first(&scratch->waiters);
+    if (first && urgency_before(first->urgency, &at->run->urgency))
+        return buffer_wait(flow);
+    tryst_status status = scratch_get(scratch, at->part->slice_bytes, buffer_p);
+    if (status == TRYST_AGAIN)
+        return buffer_wait(flow);
+    if (status != TRYST_OK)
+        run_fail_own(at->run, status, "no memory for the slices of its children");
+    return status == TRYST_OK ? status : TRYST_AGAIN;
+}
+
+/* Mark the tree if the next child waits, perhaps for the grant to `child`.
+ * coll_up_update then places the next child's slice. */
+static void next_child_mark(struct coll_tree_run *at, uint32_t child)
+{
+    if (child + 1 < at->part->up_children && at->flows[child + 1].waits)
+        tree_mark(at);
+}
+
+static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p,
+                                struct tryst_mem **mem_p)
+{
+    struct coll_flow *from = coll_flow_of(flow);
+    struct coll_tree_run *at = from->tree;
+    struct coll_child *child = &at->tree.children[from->child];
+    (void)mem_p;
+    assert(!at->part->is_small && index == child->granted);
+    (void)index;
+    if (run_failed(at->run))
+        return TRYST_AGAIN;
+    child->slices_announced = flow->slices_announced;
+    from->waits = !coll_tree_may_grant(&at->tree, from->child);
+    if (from->waits)
+        return TRYST_AGAIN;
+    tryst_status status = buffer_get(from, data_p);
+    if (status != TRYST_OK)
+        return status;
+    coll_tree_grant(&at->tree, from->child, *data_p);
+    next_child_mark(at, from->child);
+    return status;
+}
+
+/* Mark the trees in which a child waits for a grant: the limits of the lead have
+ * risen. */
+static void run_waiting_mark(struct coll_run *run)
+{
+    for (uint32_t t = 0; t < run->coll->parts_count; t++) {
+        struct coll_tree_run *at = &run->trees[t];
+        for (uint32_t c = 0; c < at->part->up_children; c++)
+            if (at->flows[c].waits)
+                tree_mark(at);
+    }
+}
+
+/* ---- 3: the slice lands ------------------------------------------------------------ */
+
+static void child_arrived(struct flow *flow, uint32_t index)
+{
+    struct coll_flow *from = coll_flow_of(flow);
+    run_record_slice(from->tree->run);
+    coll_tree_landed(&from->tree->tree, from->child, index);
+    tree_mark(from->tree);
+}
+
+/* ---- 4: the slice is added --------------------------------------------------------- */
+
+static uint64_t slice_bytes(const struct coll_part *part, uint32_t index)
+{
+    uint64_t left = part->bytes - index * part->slice_bytes;
+    return left < part->slice_bytes ? left : part->slice_bytes;
+}
+
+/* Write this rank's own term, premultiplied or copied. */
+static void own_compute(const struct coll_run *run, char *to, const char *from,
+                        uint64_t bytes)
+{
+    const tryst_coll *coll = run->coll;
+    if (coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
+        coll->kernel->scale(to, from, bytes / coll->element_bytes, run->factor);
+    else if (to != from)
+        memcpy(to, from, bytes);
+}
+
+static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *buffer,
+                        uint64_t bytes)
+{
+    const tryst_coll *coll = at->run->coll;
+    char *to = at->sums + offset;
+    const char *from = at->unit.child ? to : at->own + offset;
+    if (!at->unit.child && coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM) {
+        own_compute(at->run, to, from, bytes);
+        from = to;
+    }
+    coll->kernel->reduce(to, from, buffer, bytes / coll->element_bytes);
+}
+
+/* Compute the next `bytes` of the unit. */
+static void unit_compute(struct coll_tree_run *at, uint64_t bytes)
+{
+    const tryst_coll *coll = at->run->coll;
+    uint64_t offset = at->unit.index * at->part->slice_bytes + at->unit_done;
+    if (!bytes)
+        return;
+    switch (at->unit.work) {
+    case COLL_OWN:
+        own_compute(at->run, at->sums + offset, at->own + offset, bytes);
+        break;
+    case COLL_ADD:
+        add_compute(at, offset, (const char *)at->unit.buffer + at->unit_done, bytes);
+        break;
+    case COLL_FINISH:
+        coll->kernel->scale(at->sums + offset, at->sums + offset,
+                            bytes / coll->element_bytes, coll->size);
+        break;
+    }
+    at->unit_done += bytes;
+}
+
+/* True if the unit was the last addition of its slice at the root. */
+static bool unit_passes_on(const struct coll_tree_run *at)
+{
+    return at->part->is_root && at->unit.work == COLL_ADD &&
+           at->unit.child + 1 == at->part->up_children;
+}
+
+static void unit_end(struct coll_tree_run *at)
+{
+    at->has_unit = false;
+    coll_tree_advance(&at->tree, &at->unit);
+    if (at->part->is_small)
+        return;
+    if (at->unit.work == COLL_ADD)
+        scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes,
+                    at->unit.buffer);
+    if (unit_passes_on(at) && coll_lead_passed(&at->run->lead, &at->tree))
+        run_waiting_mark(at->run);
+}
+
+static bool unit_fetch(struct coll_tree_run *at)
+{
+    if (at->has_unit)
+        return true;
+    at->has_unit = coll_tree_next(&at->tree, &at->unit);
+    at->unit_done = 0;
+    return at->has_unit;
+}
+
+uint64_t coll_up_add(struct coll_tree_run *at, uint64_t budget)
+{
+    uint64_t spent = 0;
+    while (unit_fetch(at)) {
+        uint64_t bytes = slice_bytes(at->part, at->unit.index) - at->unit_done;
+        if (bytes > budget - spent) {
+            bytes = (budget - spent) / COLL_LINE_BYTES * COLL_LINE_BYTES;
+            if (!bytes)
+                break;
+        }
+        unit_compute(at, bytes);
+        spent += bytes;
+        if (at->unit_done == slice_bytes(at->part, at->unit.index))
+            unit_end(at);
+    }
+    return spent;
+}
+
+/* A small slice comes as DATA: add it if its addition is the next due unit, else keep its
+ * bytes. */
+static void child_slice_receive(struct flow *flow, const void *payload, size_t bytes)
+{
+    struct coll_flow *from = coll_flow_of(flow);
+    struct coll_tree_run *at = from->tree;
+    run_record_slice(at->run);
+    assert(bytes == at->part->bytes);
+    coll_tree_taken(&at->tree, from->child, (void *)payload);
+    bool is_due = !at->has_unit && coll_tree_next(&at->tree, &at->unit) &&
+                  at->unit.work == COLL_ADD && at->unit.child == from->child;
+    if (is_due) {
+        at->unit_done = 0;
+        unit_compute(at, bytes);
+        unit_end(at);
+    } else {
+        char *keep = at->keep + from->child * bytes;
+        if (bytes)
+            memcpy(keep, payload, bytes);
+        at->tree.children[from->child].buffers[0] = keep;
+    }
+    tree_mark(at);
+}
+
+/* ---- 5: ready for the parent ------------------------------------------------------- */
+
+void coll_up_update(struct coll_tree_run *at)
+{
+    const struct coll_part *part = at->part;
+    if (part->sends_up)
+        coll_flow_ready(&at->flows[part->up_children], coll_tree_ready_up(&at->tree));
+    for (uint32_t c = 0; c < part->up_children; c++)
+        if (at->flows[c].waits && coll_tree_may_grant(&at->tree, c))
+            coll_flow_place_again(&at->flows[c]);
+}
+
+/* ---- 6: sent ----------------------------------------------------------------------- */
+
+static void parent_sent(struct flow *flow, uint32_t index)
+{
+    struct coll_tree_run *at = coll_flow_of(flow)->tree;
+    run_record_slice(at->run);
+    coll_tree_sent(&at->tree, index);
+    if (part_passes_on(at->part) && coll_lead_passed(&at->run->lead, &at->tree))
+        run_waiting_mark(at->run);
+    if (at->tree.reuses)
+        tree_mark(at);
+}
+
+/* ---- the flows --------------------------------------------------------------------- */
+
+void coll_up_scratch_release(struct coll_tree_run *at, uint32_t child)
+{
+    struct coll_child *from = &at->tree.children[child];
+    for (; !at->part->is_small && from->added < from->granted; from->added++)
+        scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes,
+                    from->buffers[from->added % COLL_GRANTS_MAX]);
+}
+
+static void child_ended(struct flow *flow, struct cause cause, const char *text)
+{
+    struct coll_flow *from = coll_flow_of(flow);
+    coll_flow_ended(flow, cause, text);
+    if (cause.status != TRYST_OK)
+        coll_up_scratch_release(from->tree, from->child);
+}
+
+const struct flow_ops flow_up_from_child = {.place = child_place,
+                                            .slices_announced = child_announced,
+                                            .arrived = child_arrived,
+                                            .take = child_slice_receive,
+                                            .failing = coll_flow_failing,
+                                            .ended = child_ended};
+const struct flow_ops flow_up_to_parent = {
+    .sent = parent_sent, .failing = coll_flow_failing, .ended = coll_flow_ended};
+
+bool coll_up_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
+{
+    struct flow *flow = &at->flows[index].flow;
+    bool sends = index == at->part->up_children;
+    bool sums = at->part->up_children || at->tree.owns;
+    flow->ops = sends ? &flow_up_to_parent : &flow_up_from_child;
+    *data_p = sums ? at->sums : (char *)at->own;
+    if (sends)
+        flow->ready = coll_tree_ready_up(&at->tree);
+    return sends;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One start of a prepared collective (start.h).
+ *
+ * Idea: each part has an offset in `in`, in `out`, or in both, so one function finds the
+ * memory of every kind. Where only one tensor is given, the other one is in place: the
+ * same memory or, with blocks, this rank's own block. A block that is not in place is
+ * copied by the engine in pieces (COLL_OWN).
+ *
+ * Invariant: a refused start has no effect.
+ */
+#include "start.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/text/refuse.h"
+#include "prepare.h"
+#include "rendezvous/coll_op.h"
+#include "rendezvous/op/dtype.h"
+#include "tryst/sized.h"
+
+static const char submit_call[] = "submit";
+
+static uint64_t tensor_bytes(const tryst_coll *coll, uint64_t count)
+{
+    return count * dtype_bytes(coll->tensor_dtype);
+}
+
+/* ---- tensors ----------------------------------------------------------------------- */
+
+/* Does this rank give a tensor? */
+enum given { IGNORED, OPTIONAL, REQUIRED };
+
+struct tensors_given {
+    enum given in, out;
+};
+
+static struct tensors_given tensors_of(const tryst_coll *coll)
+{
+    bool is_root = coll->root < 0 || coll->root == coll->rank;
+    switch (coll->kind) {
+    case TRYST_COLL_BARRIER: return (struct tensors_given){IGNORED, IGNORED};
+    case TRYST_COLL_BROADCAST: return (struct tensors_given){IGNORED, REQUIRED};
+    case TRYST_COLL_REDUCE:
+    case TRYST_COLL_GATHER:
+        return is_root ? (struct tensors_given){OPTIONAL, REQUIRED}
+                       : (struct tensors_given){REQUIRED, IGNORED};
+    case TRYST_COLL_SCATTER:
+        return is_root ? (struct tensors_given){REQUIRED, OPTIONAL}
+                       : (struct tensors_given){IGNORED, REQUIRED};
+    case TRYST_COLL_REDUCE_SCATTER:
+    case TRYST_COLL_ALLTOALL: return (struct tensors_given){REQUIRED, REQUIRED};
+    default: return (struct tensors_given){OPTIONAL, REQUIRED};
+    }
+}
+
+/* Check one tensor and copy it; `copy` has no data if the tensor is not
+ * given. */
+static tryst_status tensor_copy(const tryst_coll *coll, bool of_out, enum given given,
+                                const tryst_tensor *tensor, tryst_tensor *copy)
+{
+    const struct coll_blocks *blocks = of_out ? &coll->out_blocks : &coll->in_blocks;
+    uint64_t count = of_out ? coll->out_count : coll->in_count;
+    const char *name = !of_out                              ? "in"
+                       : coll->kind == TRYST_COLL_BROADCAST ? "tensor"
+                                                            : "out";
+    *copy = (tryst_tensor){.struct_size = sizeof *copy};
+    if (given == IGNORED || (given == OPTIONAL && !tensor))
+        return TRYST_OK;
+    if (!tensor)
+        return refuse_null(submit_call, name);
+    if (!tryst_sized_read(copy, sizeof *copy, tensor))
+        return refuse(TRYST_E_INVALID, "cannot submit: %s: %s", name,
+                      tryst_sized_reason(tensor));
+    if (copy->memory != TRYST_MEMORY_HOST)
+        return refuse(TRYST_E_UNSUPPORTED,
+                      "cannot submit: %s->memory is %d; collectives take host memory (0)",
+                      name, (int)copy->memory);
+    /* blocks with offsets need not reach the end of their tensor */
+    if (copy->dtype != coll->tensor_dtype || copy->count < count ||
+        (copy->count > count && !blocks->counts))
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: %s has %" PRIu64
+                      " elements of %s; the collective has "
+                      "%" PRIu64 " of %s",
+                      name, copy->count, tryst_dtype_name(copy->dtype), count,
+                      tryst_dtype_name(coll->tensor_dtype));
+    if (copy->count && !copy->data)
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: %s->data is NULL; %" PRIu64 " elements need memory",
+                      name, copy->count);
+    return TRYST_OK;
+}
+
+/* Return this rank's own block in `all`, or `all` if it has no blocks; NULL: it is not
+ * given. */
+static char *own_block(const tryst_coll *coll, const tryst_tensor *all,
+                       const struct coll_blocks *blocks)
+{
+    return all->data ? (char *)all->data +
+                           tensor_bytes(coll, coll_block_offset(blocks, coll->rank))
+                     : NULL;
+}
+
+/* True if two ranges of memory share a byte. */
+static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return x < y ? y - x < a_bytes && b_bytes : x - y < b_bytes && a_bytes;
+}
+
+/* Set the missing tensor of a collective in place, and refuse any other overlap. */
+static tryst_status in_place_check(struct coll_run *run)
+{
+    const tryst_coll *coll = run->coll;
+    tryst_tensor *in = &run->in, *out = &run->out;
+    bool in_has_all = coll->in_blocks.is_given;
+    bool is_alltoall = in_has_all && coll->out_blocks.is_given; /* never in place */
+    tryst_tensor *one = in_has_all ? out : in;
+    char *own = in_has_all ? own_block(coll, in, &coll->in_blocks)
+                           : own_block(coll, out, &coll->out_blocks);
+    if (!is_alltoall && (!one->data || one->data == own)) {
+        one->data = own;
+        return TRYST_OK;
+    }
+    if (!in->data || !out->data ||
+        !overlap(in->data, tensor_bytes(coll, coll->in_count), out->data,
+                 tensor_bytes(coll, coll->out_count)))
+        return TRYST_OK;
+    return refuse(TRYST_E_INVALID,
+                  coll_kind_has_blocks(coll->kind)
+                      ? "cannot submit: in (%p) and out (%p) overlap; in place is this "
+                        "rank's own block alone"
+                      : "cannot submit: in (%p) and out (%p) overlap in part; give the "
+                        "same memory for both, or memory that does not overlap",
+                  in->data, out->data);
+}
+
+static tryst_status tensors_copy(struct coll_run *run, const tryst_tensor *in,
+                                 const tryst_tensor *out)
+{
+    struct tensors_given given = tensors_of(run->coll);
+    tryst_status status = tensor_copy(run->coll, false, given.in, in, &run->in);
+    if (status == TRYST_OK)
+        status = tensor_copy(run->coll, true, given.out, out, &run->out);
+    return status == TRYST_OK ? in_place_check(run) : status;
+}
+
+/* ---- packed blocks ----------------------------------------------------------------- */
+
+/* Copy the blocks of `tensor` to or from private memory, where the blocks follow one
+ * another. */
+static void blocks_copy(struct coll_run *run, const struct coll_blocks *blocks,
+                        const tryst_tensor *tensor, bool to_private)
+{
+    const tryst_coll *coll = run->coll;
+    char *packed = run->private;
+    for (int32_t i = 0; i < coll->size; i++) {
+        uint64_t bytes = tensor_bytes(coll, coll_block_count(blocks, i));
+        uint64_t at = tensor_bytes(coll, coll_block_offset(blocks, i));
+        char *block = bytes ? (char *)tensor->data + at : NULL;
+        if (bytes && to_private)
+            memcpy(packed, block, bytes);
+        else if (bytes)
+            memcpy(block, packed, bytes);
+        packed += bytes;
+    }
+}
+
+/* Return this rank's own block in private memory. */
+static char *own_packed(const struct coll_run *run, const struct coll_blocks *blocks)
+{
+    uint64_t before = 0;
+    for (int32_t i = 0; i < run->coll->rank; i++)
+        before += coll_block_count(blocks, i);
+    return run->private + tensor_bytes(run->coll, before);
+}
+
+/* Return this rank's terms of a packed collective: in private memory, where they are
+ * copied, or in `in` if these are dense. */
+static char *packed_own(struct coll_run *run)
+{
+    const tryst_coll *coll = run->coll;
+    uint64_t bytes = tensor_bytes(coll, coll->in_count);
+    if (coll->kind == TRYST_COLL_ALLGATHER) {
+        memset(run->private, 0, coll->private_bytes);
+        if (bytes)
+            memcpy(own_packed(run, &coll->out_blocks), run->in.data, bytes);
+        return run->private;
+    }
+    if (coll->in_blocks.is_dense)
+        return run->in.data;
+    blocks_copy(run, &coll->in_blocks, &run->in, true);
+    return run->private;
+}
+
+void coll_unpack(struct coll_run *run)
+{
+    const tryst_coll *coll = run->coll;
+    uint64_t bytes = tensor_bytes(coll, coll->out_count);
+    if (coll->kind == TRYST_COLL_ALLGATHER)
+        blocks_copy(run, &coll->out_blocks, &run->out, false);
+    else if (bytes)
+        memcpy(run->out.data, own_packed(run, &coll->in_blocks), bytes);
+}
+
+/* ---- trees ------------------------------------------------------------------------- */
+
+/* Set the memory of a part in the tensors `in` and `out`. A root without a block in `out`
+ * sends its block from `in`. */
+static void memory_set(struct coll_tree_run *at, char *in, char *out)
+{
+    const struct coll_part *part = at->part;
+    char *own = in && part->in_at != COLL_NOWHERE ? in + part->in_at : NULL;
+    char *result = out && part->out_at != COLL_NOWHERE ? out + part->out_at : NULL;
+    at->own = own;
+    at->result = part->is_root && part->out_at == COLL_NOWHERE ? own : result;
+    at->sums = part->private_at == COLL_NOWHERE ? at->result
+                                                : at->run->private + part->private_at;
+}
+
+/* Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
+ * is set before. */
+static void tree_reset(struct coll_tree_run *at)
+{
+    const tryst_coll *coll = at->run->coll;
+    const struct coll_part *part = at->part;
+    struct coll_tree *tree = &at->tree;
+    bool scales = coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM;
+    bool copies = part->is_root && at->own != at->sums;
+    tree->owns = !part->up_children && (scales || copies);
+    tree->finishes =
+        part->is_root && coll->reduce == TRYST_REDUCE_AVERAGE && coll->size > 1;
+    const char *sent = part->up_children || tree->owns ? at->sums : at->own;
+    tree->reuses = part->sends_up && part->receives_down && sent == at->result;
+    coll_tree_reset(tree);
+}
+
+static void trees_reset(struct coll_run *run)
+{
+    bool is_packed = run->coll->is_packed;
+    char *in = is_packed ? packed_own(run) : run->in.data;
+    char *out = is_packed ? run->private : run->out.data;
+    for (uint32_t t = 0; t < run->coll->parts_count; t++) {
+        memory_set(&run->trees[t], in, out);
+        tree_reset(&run->trees[t]);
+    }
+    coll_lead_begin(&run->lead);
+}
+
+/* ---- the start --------------------------------------------------------------------- */
+
+/* Start the progress thread if the group is on several hosts: each rank forwards
+ * bytes of other ranks, so it must make progress while its program computes. Ranks of
+ * one host mostly compute and wait at the same times, and need all processors. */
+static tryst_status thread_check(struct colls *colls, bool is_spread)
+{
+    /* relaxed: a second start does nothing. */
+    if (atomic_load_explicit(&colls->thread_started, memory_order_relaxed) ||
+        !is_spread || !colls->host.start)
+        return TRYST_OK;
+    tryst_status status = colls->host.start(colls->host.owner);
+    if (status != TRYST_OK)
+        return refuse(status, "cannot submit: cannot create the progress thread: %s",
+                      err_reason(errno));
+    atomic_store_explicit(&colls->thread_started, true, memory_order_relaxed);
+    return TRYST_OK;
+}
+
+tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
+                        const tryst_tensor *out, const tryst_op_params *params,
+                        tryst_op **op_p)
+{
+    struct coll_run *run = coll_run_get(coll);
+    if (!run)
+        return refuse_nomem(submit_call);
+    run->factor = params && params->factor != 0 ? params->factor : 1;
+    tryst_status status = tensors_copy(run, in, out);
+    if (status == TRYST_OK)
+        status = thread_check(coll->colls, coll->is_spread);
+    if (status == TRYST_OK) {
+        trees_reset(run);
+        status = coll_op_submit(step, coll->label, params, run, op_p);
+    }
+    if (status != TRYST_OK)
+        coll_run_put(run);
+    return status;
+}
