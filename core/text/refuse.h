@@ -16,7 +16,7 @@
  *  text of more than 511 bytes is allocated; without memory it is cut. libtryst keeps
  *  the text, also for the other Tryst libraries of the process. */
 #define refuse(status, ...) ((void)tryst_last_error_set((status), __VA_ARGS__), (status))
-/* Refusals are cold. NOLINTNEXTLINE(readability-redundant-declaration) */
+/** Refusals are cold. NOLINTNEXTLINE(readability-redundant-declaration) */
 __attribute__((cold)) tryst_status tryst_last_error_set(tryst_status status,
                                                         const char *format, ...);
 
