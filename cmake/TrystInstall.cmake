@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where, and how a consumer finds it: find_package(tryst) and
-# tryst.pc, tryst-pipeline.pc.
+# tryst.pc, tryst-topology.pc, tryst-pipeline.pc.
 #
 # The static libraries are a component of their own export, since only they make a consumer need
 # libsodium and BLAS to link.
@@ -8,8 +8,8 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tryst)
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-set(shared tryst)
-set(static tryst_static)
+set(shared tryst tryst_topology)
+set(static tryst_static tryst_topology_static)
 if(TRYST_HAVE_PIPELINE)
     list(APPEND shared tryst_pipeline)
     list(APPEND static tryst_pipeline_static)
@@ -33,6 +33,8 @@ install(FILES ${PROJECT_BINARY_DIR}/tryst-config.cmake
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_PREFIX}/${pc_dir} ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/tryst.pc.in tryst.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tryst.pc DESTINATION ${pc_dir})
+configure_file(cmake/tryst-topology.pc.in tryst-topology.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tryst-topology.pc DESTINATION ${pc_dir})
 if(TRYST_HAVE_PIPELINE)
     configure_file(cmake/tryst-pipeline.pc.in tryst-pipeline.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/tryst-pipeline.pc DESTINATION ${pc_dir})

@@ -20,10 +20,13 @@
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
 
+# All layers, from the lowest up. Those of topology are libtryst_topology, the others libtryst, whose layers
+# see none of topology's.
 set(TRYST_LAYER_ORDER
     core
+    collectives/plan
     topology/base topology/machine topology/formats topology/routes
-    topology/plan topology/sized topology/report topology/probe topology/place topology/draw
+    topology/plan topology/sized topology/planner topology/report topology/probe topology/place topology/draw
     topology
     transports/link transports/memory transports
     commsched/sched commsched/profile
@@ -173,6 +176,43 @@ function(tryst_shared_headers layer folder target scope)
     target_include_directories(${target} ${scope} ${publish})
 endfunction()
 
+# Objects, and the third-party libraries, of some layers.
+function(tryst_collect objects_p libs_p)
+    set(objects "")
+    set(libs "")
+    foreach(layer IN LISTS ARGN)
+        get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_${layer})
+        foreach(target IN LISTS targets)
+            list(APPEND objects $<TARGET_OBJECTS:${target}>)
+        endforeach()
+        get_property(layer_libs GLOBAL PROPERTY TRYST_LIBS_${layer})
+        list(APPEND libs ${layer_libs})
+    endforeach()
+    list(REMOVE_DUPLICATES libs)
+    list(REMOVE_ITEM libs tryst_xxhash) # a header
+    set(${objects_p} "${objects}" PARENT_SCOPE)
+    set(${libs_p} "${libs}" PARENT_SCOPE)
+endfunction()
+
+# lib/internal/libtryst_internal_<layer>.a: the plain objects of one layer, for unit tests and the planner.
+function(tryst_internal layer target_p)
+    tryst_layer_id(${layer} id)
+    set(target tryst_internal_${id})
+    set(${target_p} "" PARENT_SCOPE)
+    tryst_collect(objects libs ${layer})
+    if(NOT objects)
+        return()
+    endif()
+    if(NOT TARGET ${target})
+        add_library(${target} STATIC EXCLUDE_FROM_ALL ${objects})
+        set_target_properties(${target} PROPERTIES
+            LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/internal)
+        target_link_libraries(${target} PUBLIC ${libs} Threads::Threads ${CMAKE_DL_LIBS})
+        target_link_options(${target} INTERFACE ${TRYST_LTO_NONE})
+    endif()
+    set(${target_p} ${target} PARENT_SCOPE)
+endfunction()
+
 # An ABI id: our version plus a hash of the headers that make the ABI.
 function(tryst_abi_id id_p)
     set(text "")
@@ -189,8 +229,9 @@ endfunction()
 
 # Of libtryst's modules; it reaches the loader and each module as TRYST_MODULE_ABI_ID.
 function(tryst_module_abi_id id_p)
-    tryst_abi_id(id core/os/poller.h include/tryst/device.h include/tryst/status.h include/tryst/types.h
-                 transports/memory/memory.h transports/memory/memory_ops.h transports/module.h transports/transport.h)
+    tryst_abi_id(id collectives/plan/planner.h core/os/poller.h core/text/err.h include/tryst/device.h
+                 include/tryst/status.h include/tryst/types.h transports/memory/memory.h
+                 transports/memory/memory_ops.h transports/module.h transports/transport.h)
     set(${id_p} "${id}" PARENT_SCOPE)
 endfunction()
 
@@ -203,7 +244,7 @@ endfunction()
 
 # tryst_module(<name> SOURCES <files>… [LIBS <targets>…])
 #
-# lib/tryst/tryst_<name>.so: links nothing of ours (TRYST_LINK_DEFS proves it), sees the published headers
+# lib/tryst/tryst_<name>.so: links no library of ours (TRYST_LINK_DEFS proves it), sees the published headers
 # of core, transports/memory and transports and the public ones, and exports its entry alone.
 function(tryst_module name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")

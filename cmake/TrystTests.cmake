@@ -32,25 +32,6 @@ function(tryst_layers_up_to layer layers_p)
     set(${layers_p} ${layers} PARENT_SCOPE)
 endfunction()
 
-# lib/internal/libtryst_internal_<layer>.a: the plain objects of one layer, for unit tests only.
-function(tryst_internal layer target_p)
-    tryst_layer_id(${layer} id)
-    set(target tryst_internal_${id})
-    set(${target_p} "" PARENT_SCOPE)
-    tryst_collect(objects libs ${layer})
-    if(NOT objects)
-        return()
-    endif()
-    if(NOT TARGET ${target})
-        add_library(${target} STATIC EXCLUDE_FROM_ALL ${objects})
-        set_target_properties(${target} PROPERTIES
-            LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/internal)
-        target_link_libraries(${target} PUBLIC ${libs} Threads::Threads ${CMAKE_DL_LIBS})
-        target_link_options(${target} INTERFACE ${TRYST_LTO_NONE})
-    endif()
-    set(${target_p} ${target} PARENT_SCOPE)
-endfunction()
-
 function(tryst_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "PUBLIC;SERIAL;THREADLESS" "LAYER;TIMEOUT"
                           "SOURCES;LABELS;LIBS;ENVIRONMENT;ARGS")

@@ -9,19 +9,17 @@
  */
 #include "group_plan.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/plan/compiled_equal.h"
+#include "collectives/plan/compiled_wire.h"
 #include "core/config/config.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
+#include "planner_load.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
-#include "roster_graph.h"
-#include "topology/formats/graph_read.h"
-#include "topology/sized/compiled_make.h"
-#include "topology/sized/compiled_time.h"
-#include "topology/sized/compiled_wire.h"
+#include "roster_machines.h"
 
 /* Rank 0 may plan for a third of the bootstrap's time-out, since the other ranks wait
  * in one all-gather meanwhile. */
@@ -31,11 +29,7 @@
  * take 0.1 s. */
 #define BUDGET_MACHINES_NS (2 * NS_PER_S)
 /* The bootstrap's time-out where none is given. */
-#define TIMEOUT_NS (60 * NS_PER_S)
-/* Groups of more than RANKS_EXACT ranks get a plan within GAP_LARGE of the optimum:
- * the last per cent would take most of the time. */
-#define RANKS_EXACT   64
-#define GAP_LARGE     0.01
+#define TIMEOUT_NS    (60 * NS_PER_S)
 #define HEAD_TEXT_MAX 320
 /* The most bytes that a rank allocates for the plan of a head. */
 #define PLAN_BYTES_MAX (1u << 30)
@@ -50,7 +44,8 @@ enum what {
 /* All ranks run equal builds (the handshake compares versions), so structs travel
  * unchanged. */
 struct announce {
-    uint32_t what, ranks;
+    uint32_t what;
+    uint32_t ranks; /* of TRYST_TOPOLOGY, which rank 0 alone parses; else 0 */
     uint64_t digest;
 };
 
@@ -71,9 +66,12 @@ struct opening {
     struct bootstrap *bootstrap;
     const struct bootstrap_params *params;
     const struct roster *roster;
+    const struct config *config;
     struct err *err;
-    struct graph *graph; /* this rank's network; NULL: links count as equal */
-    bool rates_assumed;  /* the graph's rates are assumed, not detected */
+    struct topology_text topology;
+    struct roster_machines machines;
+    const struct planner_ops *planner; /* rank 0's; NULL: not loaded */
+    struct graph *graph;               /* of `planner` */
     struct announce mine;
     uint8_t *bytes; /* the encoded plan */
     size_t count;   /* length of `bytes` */
@@ -89,37 +87,6 @@ static tryst_status no_memory(const struct opening *opening)
 
 /* ---- announce ---------------------------------------------------------------------- */
 
-static void link_hash(struct hash_stream *stream, const struct graph_link *link)
-{
-    const uint32_t ends[3] = {link->from, link->to, link->down};
-    const double numbers[2] = {link->bytes_per_s.value, link->latency_ns.value};
-    hash_stream_add(stream, ends, sizeof ends);
-    hash_stream_add(stream, numbers, sizeof numbers);
-}
-
-/* Compute the digest of the graph's parts that a plan depends on: links and their
- * numbers, ranks, given routes. */
-static tryst_status graph_digest(const struct graph *graph, uint64_t *digest_p)
-{
-    assert(graph);
-    struct hash_stream *stream;
-    tryst_status status = hash_stream_open(&stream);
-    if (status)
-        return status;
-    hash_stream_add(stream, graph->ranks, graph->ranks_count * sizeof *graph->ranks);
-    for (uint32_t l = 0; l < graph->links_count; l++)
-        link_hash(stream, &graph->links[l]);
-    for (uint32_t r = 0; r < graph->routes_count; r++) {
-        const struct graph_route *route = &graph->routes[r];
-        const uint32_t ends[3] = {route->from, route->to, route->via_count};
-        hash_stream_add(stream, ends, sizeof ends);
-        hash_stream_add(stream, route->via, route->via_count * sizeof *route->via);
-    }
-    *digest_p = hash_stream_digest(stream).low;
-    hash_stream_close(stream);
-    return TRYST_OK;
-}
-
 static tryst_status equal_make(struct opening *opening, bool apart)
 {
     const struct compiled_params params = {.apart = apart};
@@ -132,54 +99,46 @@ static tryst_status equal_make(struct opening *opening, bool apart)
     status = compiled_plan_encode(plan, opening->err, &opening->bytes, &opening->count);
     opening->mine = (struct announce){
         .what = EQUAL,
-        .ranks = plan->ranks_count,
         .digest = status ? 0 : compiled_plan_digest(opening->bytes, opening->count)};
     return status;
 }
 
-/* Build the graph of the roster's machines or, if all links are alike, the plan for
- * equal links. */
+/* Find the roster's machines or, if all links are alike, the plan for equal links. */
 static tryst_status machines_find(struct opening *opening)
 {
-    struct roster_graph machines;
-    tryst_status status = roster_graph_open(opening->roster, opening->err, &machines);
+    struct roster_machines *machines = &opening->machines;
+    tryst_status status = roster_machines_find(opening->roster, opening->err, machines);
     if (status)
         return status;
-    if (!machines.graph)
-        return equal_make(opening, machines.apart);
-    opening->graph = machines.graph;
-    opening->rates_assumed = machines.rates_assumed;
-    opening->mine.what = MACHINES;
-    opening->mine.ranks = machines.graph->ranks_count;
-    status = graph_digest(machines.graph, &opening->mine.digest);
-    return status ? no_memory(opening) : TRYST_OK;
+    if (machines->alike)
+        return equal_make(opening, machines->apart);
+    opening->mine =
+        (struct announce){.what = MACHINES, .digest = roster_machines_digest(machines)};
+    return TRYST_OK;
 }
 
-tryst_status group_plan_topology_load(const char *path, struct err *err,
-                                      struct graph **graph_p)
+static tryst_status planner_need(struct opening *opening)
 {
-    if (strcmp(path, "-") == 0) /* a read of standard input has no deadline */
-        return err_set(
-            err, TRYST_E_CONFIG,
-            "cannot read TRYST_TOPOLOGY: \"-\" is standard input; name a file");
-    tryst_status status = graph_load(path, err, graph_p);
-    return status == TRYST_OK
-               ? status
-               : err_set(err, status, "cannot read TRYST_TOPOLOGY: %.400s", err->text);
+    return opening->planner ? TRYST_OK
+                            : planner_load(opening->config, opening->params->log,
+                                           opening->err, &opening->planner);
 }
 
 static tryst_status topology_read(struct opening *opening, const char *path)
 {
+    struct topology_text *text = &opening->topology;
     opening->mine.what = UNREADABLE;
-    tryst_status status = group_plan_topology_load(path, opening->err, &opening->graph);
-    if (status)
-        return status;
-    status = graph_digest(opening->graph, &opening->mine.digest);
-    if (status)
-        return no_memory(opening);
-    opening->mine.what = TOPOLOGY;
-    opening->mine.ranks = opening->graph->ranks_count;
-    return TRYST_OK;
+    tryst_status status = topology_text_read(path, opening->err, text);
+    if (status == TRYST_OK && opening->params->rank == 0)
+        status = planner_need(opening);
+    if (status == TRYST_OK && opening->params->rank == 0)
+        status = topology_text_parse(text, opening->planner, opening->err,
+                                     &opening->graph, &opening->mine.ranks);
+    if (status == TRYST_OK) {
+        opening->mine.what = TOPOLOGY;
+        opening->mine.digest = hash_bytes(text->text, text->bytes);
+    }
+    return status;
 }
 
 /* Refuse an announcement that differs from rank 0's, if both or neither are of
@@ -217,12 +176,12 @@ static tryst_status announce_check(const struct opening *opening,
                        "cannot plan collectives: rank %d cannot read its TRYST_TOPOLOGY; "
                        "its own error has the reason",
                        rank);
-    if (theirs->what == TOPOLOGY && theirs->ranks != (uint32_t)size)
+    if (rank == 0 && zero->what == TOPOLOGY && zero->ranks != (uint32_t)size)
         return err_set(opening->err, TRYST_E_GROUP,
-                       "cannot plan collectives: TRYST_TOPOLOGY of rank %d has %u ranks, "
+                       "cannot plan collectives: TRYST_TOPOLOGY of rank 0 has %u ranks, "
                        "and the group has %d; name a topology of the group's ranks, in "
                        "their order",
-                       rank, theirs->ranks, size);
+                       zero->ranks, size);
     if (theirs->what == TOPOLOGY && zero->what < TOPOLOGY)
         return err_set(
             opening->err, TRYST_E_GROUP,
@@ -266,74 +225,23 @@ static uint64_t budget_ns(const struct opening *opening)
     return budget < most ? budget : most;
 }
 
-/* Compute the longest time allowed for each size: the time of the plan for equal
- * links. */
-static tryst_status limits_find(const struct opening *opening, struct overlay *overlay,
-                                double limits_s[PLAN_SIZES])
-{
-    static const struct compiled_params params;
-    struct compiled_plan *equal;
-    tryst_status status = compiled_plan_equal((uint32_t)opening->params->size, &params,
-                                              opening->err, &equal);
-    if (status)
-        return status;
-    status = compiled_plan_times(equal, overlay, 0, limits_s);
-    compiled_plan_close(equal);
-    return status ? no_memory(opening) : TRYST_OK;
-}
-
-static tryst_status sizes_choose(const struct opening *opening, struct overlay *overlay,
-                                 const struct plan *plan, struct plan_sizes **sizes_p)
-{
-    double limits_s[PLAN_SIZES];
-    if (opening->mine.what == TOPOLOGY)
-        return plan_sizes_open(overlay, plan, 0, opening->err, sizes_p);
-    tryst_status status = limits_find(opening, overlay, limits_s);
-    return status ? status
-                  : plan_sizes_open_within(overlay, plan, 0, limits_s, opening->err,
-                                           sizes_p);
-}
-
-static tryst_status sizes_compile(struct opening *opening, struct overlay *overlay,
-                                  const struct plan *plan)
-{
-    static const struct compiled_params params;
-    struct plan_sizes *sizes;
-    struct compiled_plan *compiled;
-    tryst_status status = sizes_choose(opening, overlay, plan, &sizes);
-    if (status)
-        return status;
-    const struct plan_sizes *all[] = {sizes};
-    status = compiled_plan_make(overlay, all, 1, &params, opening->err, &compiled);
-    plan_sizes_close(sizes);
-    if (status)
-        return status;
-    if (opening->rates_assumed)
-        compiled->flags |= COMPILED_RATES_ASSUMED;
-    status =
-        compiled_plan_encode(compiled, opening->err, &opening->bytes, &opening->count);
-    compiled_plan_close(compiled);
-    return status;
-}
-
 static tryst_status graph_plan(struct opening *opening)
 {
-    struct plan_params params = {.op = PLAN_ALLREDUCE,
-                                 .gap_max =
-                                     opening->params->size > RANKS_EXACT ? GAP_LARGE : 0,
-                                 .budget_ns = budget_ns(opening)};
-    struct overlay *overlay;
-    struct plan *plan;
-    tryst_status status = overlay_open(opening->graph, NULL, 0, opening->err, &overlay);
-    if (status)
+    bool machines = opening->mine.what == MACHINES;
+    tryst_status status = planner_need(opening);
+    if (status == TRYST_OK && machines)
+        status = opening->planner->graph_build(&opening->machines.cluster, opening->err,
+                                               &opening->graph);
+    if (status != TRYST_OK)
         return status;
-    status = plan_open(overlay, &params, opening->err, &plan);
-    if (status == TRYST_OK) {
-        status = sizes_compile(opening, overlay, plan);
-        plan_close(plan);
-    }
-    overlay_close(overlay);
-    return status;
+    const struct planner_request request = {
+        .graph = opening->graph,
+        .budget_ns = budget_ns(opening),
+        .within_equal = machines,
+        .rates_assumed = machines && opening->machines.rates_assumed,
+        .alloc = mem_alloc};
+    return opening->planner->plan(&request, opening->err, &opening->bytes,
+                                  &opening->count);
 }
 
 /* ---- spread ------------------------------------------------------------------------ */
@@ -457,8 +365,11 @@ tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct roster *roster, const struct config *config,
                              struct err *err, struct group_plan **plan_p)
 {
-    struct opening opening = {
-        .bootstrap = bootstrap, .params = params, .roster = roster, .err = err};
+    struct opening opening = {.bootstrap = bootstrap,
+                              .params = params,
+                              .roster = roster,
+                              .config = config,
+                              .err = err};
     const char *path = config_str(config, CONFIG_TOPOLOGY);
     struct announce zero = {0};
     tryst_status status = *path ? topology_read(&opening, path) : machines_find(&opening);
@@ -471,6 +382,9 @@ tryst_status group_plan_open(struct bootstrap *bootstrap,
         plan_log(&opening, (enum what)zero.what);
     compiled_plan_close(opening.compiled);
     mem_free(opening.bytes);
-    graph_close(opening.graph);
+    mem_free(opening.topology.text);
+    roster_machines_drop(&opening.machines);
+    if (opening.graph)
+        opening.planner->graph_close(opening.graph);
     return status;
 }

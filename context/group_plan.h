@@ -3,16 +3,17 @@
  *  The plan of a group's collectives, agreed on while the group opens.
  *
  *  Idea: for equal links every rank computes the same plan, so the ranks only compare its
- *  digest. For any other network rank 0 alone makes the plan, within a budget of time,
- *  and sends the plan as bytes that every rank decodes. The network is that of
- *  TRYST_TOPOLOGY or, where TRYST_TOPOLOGY is unset, the machines and NICs of the roster,
- *  which all ranks have (roster_graph.h).
+ *  digest. For any other network rank 0 alone loads the planner (planner_load.h), makes
+ *  the plan, within a budget of time, and sends the plan as bytes that every rank
+ *  decodes. The network is that of TRYST_TOPOLOGY or, where TRYST_TOPOLOGY is unset, the
+ *  machines and NICs of the roster, which all ranks have (roster_machines.h). Of
+ *  TRYST_TOPOLOGY the other ranks read the bytes alone, for the digest.
  *
  *  Rounds of the bootstrap's all-gather:
  *
  *     announce {what, ranks, digest} ── all links are alike, the digests equal ──▶ done
  *        │ rank 0 has a topology with the group's number of ranks,
- *        │ or all ranks have one graph of the machines
+ *        │ or all ranks have the same machines
  *        ▼
  *     head {status, bytes, digest, text}, from rank 0 after planning
  *        │
@@ -34,19 +35,14 @@
 struct bootstrap;
 struct bootstrap_params;
 struct config;
-struct graph;
 struct roster;
-
-/** Read the network that TRYST_TOPOLOGY names; graph_close frees it. The text names the
- *  setting. TRYST_E_CONFIG: the file is standard input; or a status of graph_load. */
-tryst_status group_plan_topology_load(const char *path, struct err *err,
-                                      struct graph **graph_p);
 
 /** Agree on the plan of a group of at least two ranks. The bootstrap is open, and
  *  every rank makes this call. TRYST_E_GROUP: settings, rosters or plans of two ranks
  *  differ, or the topology has another number of ranks. TRYST_E_CONFIG,
  *  TRYST_E_INVALID, TRYST_E_IO: the topology cannot be read or planned for;
- *  TRYST_E_NOMEM; or a status of bootstrap_allgather. */
+ *  TRYST_E_UNSUPPORTED, TRYST_E_MODULE: rank 0 cannot load the planner; TRYST_E_NOMEM; or
+ *  a status of bootstrap_allgather. */
 tryst_status group_plan_open(struct bootstrap *bootstrap,
                              const struct bootstrap_params *params,
                              const struct roster *roster, const struct config *config,

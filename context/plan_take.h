@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
+#include "collectives/plan/compiled.h"
 #include "collectives/tree/coll_plan.h"
-#include "topology/sized/compiled.h"
 
 struct group_plan {
     struct arrays arrays;       /**< memory of the other members' arrays */

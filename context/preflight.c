@@ -19,6 +19,7 @@
 
 #include "context.h"
 #include "core/config/config.h"
+#include "core/memory/alloc.h"
 #include "core/net/netif.h"
 #include "core/net/netif_choose.h"
 #include "core/net/port_range.h"
@@ -26,12 +27,10 @@
 #include "core/text/err.h"
 #include "core/text/number.h"
 #include "core/text/text.h"
-#include "group_plan.h"
+#include "planner_load.h"
 #include "rendezvous/bootstrap/launch/bootstrap_env.h"
 #include "rendezvous/bootstrap/launch/bootstrap_pmix.h"
 #include "rendezvous/bootstrap/launch/launch.h"
-#include "topology/formats/graph_read.h"
-#include "topology/routes/overlay.h"
 
 #define MIB (1024ull * 1024)
 /* Descriptors of a process without peers, and the most for each peer (two of this
@@ -336,39 +335,60 @@ static void check_token(struct preflight *self)
 
 /* Find the fault of a topology that can be read: its ranks are not those of the job, or
  * have no path to each other. A process alone is not the job. */
-static void topology_judge(struct preflight *self, const struct graph *graph)
+static void topology_judge(struct preflight *self, const struct planner_ops *planner,
+                           const struct graph *graph, uint32_t ranks_count)
 {
     struct err err = ERR_INIT;
-    struct overlay *overlay = NULL;
     int size = self->launch_known && self->launch.size > 1 ? self->launch.size : 0;
-    if (graph->ranks_count == 0 || (size && graph->ranks_count != (uint32_t)size)) {
+    if (ranks_count == 0 || (size && ranks_count != (uint32_t)size)) {
         if (size)
             FOUND(self, ", and the job has %d", size);
         FAIL(self, "name a topology of the job's ranks, in their order");
-    } else if (overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK) {
+    } else if (planner->routes_check(graph, &err) != TRYST_OK) {
         FOUND(self, "; %s", err.text);
         FAIL(self, "connect the ranks; tryst-topo shows the graph");
     }
-    overlay_close(overlay);
 }
 
-static void check_topology(struct preflight *self)
+static void topology_read(struct preflight *self, const struct planner_ops *planner,
+                          const char *path)
 {
     struct err err = ERR_INIT;
+    struct topology_text text = {.text = NULL};
     struct graph *graph = NULL;
-    const char *path = config_str(self->config, CONFIG_TOPOLOGY);
-    if (!*path) {
-        FOUND(self, "TRYST_TOPOLOGY is unset: collectives are planned for the interfaces "
-                    "that the ranks announce");
-    } else if (group_plan_topology_load(path, &err, &graph) != TRYST_OK) {
+    uint32_t ranks_count;
+    tryst_status status = topology_text_read(path, &err, &text);
+    if (status == TRYST_OK)
+        status = topology_text_parse(&text, planner, &err, &graph, &ranks_count);
+    if (status != TRYST_OK) {
         FOUND(self, "%s", err.text);
         FAIL(self, "follow the message; tryst-topo --help lists the formats");
     } else {
-        FOUND(self, "%s: %u rank%s", path, graph->ranks_count,
-              graph->ranks_count == 1 ? "" : "s");
-        topology_judge(self, graph);
+        FOUND(self, "%s: %u rank%s", path, ranks_count, ranks_count == 1 ? "" : "s");
+        topology_judge(self, planner, graph, ranks_count);
     }
-    graph_close(graph);
+    planner->graph_close(graph);
+    mem_free(text.text);
+}
+
+/* Check the planner, which rank 0 needs, and TRYST_TOPOLOGY. */
+static void check_topology(struct preflight *self)
+{
+    struct err err = ERR_INIT;
+    const struct planner_ops *planner = NULL;
+    const char *path = config_str(self->config, CONFIG_TOPOLOGY);
+    if (!*path)
+        FOUND(self, "TRYST_TOPOLOGY is unset: collectives are planned for the interfaces "
+                    "that the ranks announce");
+    if (planner_load(self->config, NULL, &err, &planner) == TRYST_OK) {
+        if (*path)
+            topology_read(self, planner, path);
+        return;
+    }
+    FOUND(self, "%s%s", *path ? "" : "; ", err.text);
+    FAULT(self, *path ? TRYST_CHECK_FAIL : TRYST_CHECK_WARN,
+          "follow the message; ranks on several hosts%s need the planner",
+          *path ? " or with TRYST_TOPOLOGY" : "");
 }
 
 /* ---- fabrics ----------------------------------------------------------------------- */

@@ -8,11 +8,11 @@
 #include <assert.h>
 
 #include "core/memory/alloc.h"
+#include "core/text/growing_text.h"
 #include "core/text/params.h"
 #include "core/text/refuse.h"
 #include "topo_own.h"
 #include "topology/base/graph_describe.h"
-#include "topology/base/text.h"
 #include "topology/place/place.h"
 
 static tryst_status place_params_check(const tryst_place_params *params, struct err *err)

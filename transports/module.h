@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file module.h
- *  The module ABI: the interface between the library and a loadable transport or memory
- *  kind.
+ *  The module ABI: the interface between the library and a loadable transport, memory
+ *  kind or planner.
  *
  *  A module exports one symbol, TRYST_MODULE_ENTRY, links no Tryst library, and reaches
  *  core only through this table. So one file works with the shared library, the static
  *  one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
  *  hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h,
- *  module.h, core/os/poller.h, tryst/device.h, tryst/types.h, tryst/status.h), which the
- *  build computes into TRYST_MODULE_ABI_ID. A module with another id is refused. Modules
- *  are never unloaded. Built-in transports receive the same table, so that both kinds are
- *  written alike.
+ *  module.h, core/os/poller.h, tryst/device.h, tryst/types.h, tryst/status.h,
+ *  collectives/plan/planner.h, core/text/err.h), computed by the build. A module with
+ *  another id is refused. Modules are never unloaded. Built-in transports receive the
+ *  same table, so that both kinds are written alike.
  */
 #ifndef TRYST_TRANSPORTS_MODULE_H
 #define TRYST_TRANSPORTS_MODULE_H
@@ -22,9 +22,10 @@
 #include "transports/transport.h"
 #include "tryst/types.h"
 
-#define TRYST_MODULE_ABI_VERSION 3u
+#define TRYST_MODULE_ABI_VERSION 4u
 #define TRYST_MODULE_ENTRY       "tryst_module_v1"
 
+struct planner_ops;
 struct poller;
 struct poller_source;
 
@@ -65,8 +66,9 @@ struct tryst_module {
     const char *abi_id; /**< TRYST_MODULE_ABI_ID of its build */
     const char *name;
     const char *version; /**< version of the fabric's library, for tryst-info */
-    const struct transport_ops *ops; /**< NULL: the module has no transport */
-    const struct memory_ops *memory; /**< NULL: the module has no kind of memory */
+    const struct transport_ops *ops;   /**< NULL: the module has no transport */
+    const struct memory_ops *memory;   /**< NULL: the module has no kind of memory */
+    const struct planner_ops *planner; /**< NULL: the module has no planner */
 };
 
 /** The entry's type. `host` is valid during the call only (each rail gets its context's).

@@ -304,6 +304,21 @@ tryst_status module_load_memory(const struct tryst_host *host, const char *name,
     return TRYST_OK;
 }
 
+tryst_status module_load_planner(const struct tryst_host *host, const char *name,
+                                 const struct planner_ops **planner_p, char *text)
+{
+    const struct tryst_module *module;
+    tryst_status status = module_get(host, name, &module, text);
+    if (status != TRYST_OK)
+        return status;
+    if (!module->planner) {
+        (void)snprintf(text, TRANSPORT_TEXT_MAX, "module %s has no planner", name);
+        return TRYST_E_UNSUPPORTED;
+    }
+    *planner_p = module->planner;
+    return TRYST_OK;
+}
+
 bool module_find(const struct tryst_host *host, const char *name, char *text)
 {
     struct attempt attempt = {.host = host, .name = name, .text = text};

@@ -22,6 +22,10 @@ tryst_status module_load(const struct tryst_host *host, const char *name,
 tryst_status module_load_memory(const struct tryst_host *host, const char *name,
                                 const struct memory_ops **memory_p, char *text);
 
+/** Load tryst_<name>.so and get its planner, by the contract of module_load. */
+tryst_status module_load_planner(const struct tryst_host *host, const char *name,
+                                 const struct planner_ops **planner_p, char *text);
+
 /** True if module_load would find a file; loads nothing. `text` (TRANSPORT_TEXT_MAX)
  *  receives the path, or the reason. */
 bool module_find(const struct tryst_host *host, const char *name, char *text);

@@ -5,8 +5,8 @@
 #define TRYST_COMMSCHED_PROFILE_PROFILE_JSON_H
 
 #include "core/source/source.h"
+#include "core/text/growing_text.h"
 #include "profile.h"
-#include "topology/base/text.h"
 
 /** Read a profile. Returns TRYST_OK; TRYST_E_INVALID: malformed, or a cycle;
  *  TRYST_E_NOMEM. */

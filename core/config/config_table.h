@@ -62,8 +62,9 @@
       "ranks with equal text count as one host; empty: boot id and namespaces decide")   \
     X(TOPOLOGY, "topology", STRING, "", "path of a cluster JSON or dump", 0,             \
       "the network for which collectives are planned; its ranks in order are the "       \
-      "group's. Rank 0 plans; ranks without a topology take rank 0's plan. empty: the "  \
-      "machines and NICs of the ranks; if these are alike, equal links")                 \
+      "group's. Rank 0 plans; ranks without a topology take rank 0's plan, others have " \
+      "the same file. empty: the machines and NICs of the ranks; if these are alike, "   \
+      "equal links")                                                                     \
     /* transports */                                                                     \
     X(TRANSPORT, "transport", ENUM, "auto", "auto|self|shm|ucx|ofi", 0,                  \
       "transport for every peer; auto: the best that reaches each peer; ucx within a "   \

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/memory/alloc.h"
 #include "core/os/fd.h"
@@ -50,6 +51,21 @@ tryst_status source_load(const char *path, struct err *err, const char **name_p,
     if (!standard)
         fclose(file);
     return status;
+}
+
+tryst_status source_load_or_words(const char *path, struct err *err, const char **name_p,
+                                  char **text_p, size_t *bytes_p)
+{
+    bool words = strchr(path, ':') && !strchr(path, '/');
+    if (!words || access(path, F_OK) == 0 || errno != ENOENT)
+        return source_load(path, err, name_p, text_p, bytes_p);
+    char *text = mem_strdup(path);
+    if (!text)
+        return err_set(err, TRYST_E_NOMEM, "cannot read %s: out of memory", path);
+    *name_p = "synthetic";
+    *text_p = text;
+    *bytes_p = strlen(text);
+    return TRYST_OK;
 }
 
 /* ---- refusing ---------------------------------------------------------------------- */

@@ -32,6 +32,11 @@ struct text_place text_place_at(const char *text, size_t bytes, size_t offset);
 tryst_status source_load(const char *path, struct err *err, const char **name_p,
                          char **text_p, size_t *bytes_p);
 
+/** As source_load but, if no file is named `path` and `path` has a ':' and no '/', the
+ *  text is `path` itself ("node:4 gpu:8", a synthetic machine). */
+tryst_status source_load_or_words(const char *path, struct err *err, const char **name_p,
+                                  char **text_p, size_t *bytes_p);
+
 /** Write "name:line:column: reason" to source->err; a column of 0 is left out. Return
  *  TRYST_E_INVALID. */
 tryst_status source_refuse(const struct source *source, struct text_place place,

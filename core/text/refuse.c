@@ -73,28 +73,15 @@ static void refuse_v(const char *fmt, va_list args)
     errno = kept;
 }
 
-void refuse_text(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    refuse_v(fmt, args);
-    va_end(args);
-}
-
-void refuse_err_text(const struct err *err, tryst_status status)
-{
-    refuse_text("%s", err->text[0] ? err->text : tryst_status_str(status));
-}
-
 void refuse_unusable_text(const char *call, tryst_status status)
 {
     if (status == TRYST_E_FORKED)
-        refuse_text(
-            "cannot %s: the context belongs to the parent of this process; open one "
-            "after fork",
-            call);
+        (void)refuse(status,
+                     "cannot %s: the context belongs to the parent of this process; open "
+                     "one after fork",
+                     call);
     else
-        refuse_text("cannot %s: the context is closing", call);
+        (void)refuse(status, "cannot %s: the context is closing", call);
 }
 
 tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)

@@ -9,22 +9,21 @@
 #define TRYST_CORE_TEXT_REFUSE_H
 
 #include "core/text/err.h"
-#include "tryst/status.h"
+#include "tryst/tryst.h"
 
-/** Write this thread's text and evaluate to `status`. A macro, so that the compiler and
- *  clang-tidy see which status a refusal returns. */
-#define refuse(status, ...) (refuse_text(__VA_ARGS__), (status))
-
-/** Write this thread's text. A text of more than 511 bytes is allocated, or cut if there
- *  is no memory. Keeps errno. */
-__attribute__((cold, format(printf, 1, 2))) void refuse_text(const char *fmt, ...);
+/** Write this thread's text and evaluate to `status`, which has no side effects. A macro,
+ *  so that the compiler and clang-tidy see which status a refusal returns. Keeps errno. A
+ *  text of more than 511 bytes is allocated; without memory it is cut. libtryst keeps
+ *  the text, also for the other Tryst libraries of the process. */
+#define refuse(status, ...) ((void)tryst_last_error_set((status), __VA_ARGS__), (status))
+/** Refusals are cold. NOLINTNEXTLINE(readability-redundant-declaration) */
+__attribute__((cold)) tryst_status tryst_last_error_set(tryst_status status,
+                                                        const char *format, ...);
 
 /** Refuse with the sentence of `err`, or the status's own text where `err` has none. */
-__attribute__((cold)) void refuse_err_text(const struct err *err, tryst_status status);
 static inline tryst_status refuse_err(const struct err *err, tryst_status status)
 {
-    refuse_err_text(err, status);
-    return status;
+    return refuse(status, "%s", err->text[0] ? err->text : tryst_status_str(status));
 }
 
 /** Refuse with TRYST_E_INVALID: "cannot <call>: <name> is NULL". */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file topo.h
  *  Topology and plans: read a machine or a cluster as one graph, and plan trees over it
- *  that are provably near the limit of its links. Library: libtryst.
+ *  that are provably near the limit of its links. Library: libtryst_topology.
  *
  *  A *topology* is a graph of nodes and directed links; some of the nodes are *ranks*. It
  *  is detected, or read from a file: the dump that tryst_topo_write makes, a cluster JSON

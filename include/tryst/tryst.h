@@ -2,8 +2,8 @@
 /** @file tryst.h
  *  Tryst: transfers that meet by key. This header is the manual; read it from top to
  *  bottom. Library: libtryst, with status.h, types.h, key.h, coll.h, device.h, pool.h,
- *  topo.h, profile.h and live.h; libtryst_pipeline has stage.h, pipeline.h, data.h,
- *  weights.h and replay.h.
+ *  profile.h and live.h; libtryst_topology has topo.h; libtryst_pipeline has stage.h,
+ *  pipeline.h, data.h, weights.h and replay.h.
  *
  *  The life of a program:
  *
@@ -343,6 +343,8 @@ typedef struct tryst_group_params {
  *                              variable, values, ranks
  *           TRYST_E_CONFIG     the variables of a launcher are set in part;
  *                              tryst_last_error names the missing ones
+ *           TRYST_E_UNSUPPORTED  collectives need a plan, and rank 0 has no planner: the
+ *                              module tryst_topology.so, installed with libtryst_topology
  *           TRYST_E_SYSTEM, TRYST_E_NOMEM, TRYST_E_MODULE, TRYST_E_FORKED
  *           TRYST_E_INVALID    the context has a group
  */

@@ -166,7 +166,7 @@ TRYST_BEGIN_DECLS
 TRYST_API const char *tryst_last_error(void);
 
 /** Set the text of tryst_last_error and return `status`. For libraries built on Tryst
- *  that refuse calls of their own, as libtryst_pipeline does. `format` is printf's;
+ *  that refuse calls of their own, as libtryst_topology does. `format` is printf's;
  *  65,535 bytes are kept.
  *
  *  Thread:  any. Never blocks. */

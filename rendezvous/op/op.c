@@ -147,13 +147,10 @@ tryst_status op_refuse_failed(const tryst_op *op, tryst_status status)
     char title[OP_TITLE_BYTES];
     if (status == TRYST_E_FORKED) /* the caller has set the text */
         return status;
-    if (op->text) {
-        refuse_text("%s", op->text);
-        return status;
-    }
+    if (op->text)
+        return refuse(status, "%s", op->text);
     op_title(op, title);
-    refuse_text("%s: %s", title, tryst_status_str(status));
-    return status;
+    return refuse(status, "%s: %s", title, tryst_status_str(status));
 }
 
 void op_text_set(tryst_op *op, const char *text)

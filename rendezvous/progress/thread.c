@@ -29,9 +29,9 @@
  */
 #include <errno.h>
 
+#include "bind.h"
 #include "progress.h"
 #include "rendezvous/op/engine.h"
-#include "topology/place/bind.h"
 
 /* How long the thread leaves the engine to waits that follow one another. Long beside the
  * time between two waits for small tensors (10 us in C, 50 us in Python); one such time

@@ -32,7 +32,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$source"
 # shellcheck disable=SC2046 # a list of folders
 find $(sed -n 's/^ *add_subdirectory(\([^ )]*\).*/\1/p' CMakeLists.txt | grep -vx tests) \
-    -name '*.[ch]' -o -name '*.cu' | sort >"$dir/files"
+    -name '*.[ch]' -o -name '*.cu' | sort -u >"$dir/files"
 
 # The compiler's dependencies: a line with the object, then the source and each file it
 # read, indented. Ninja keeps them itself; make writes them beside the objects.

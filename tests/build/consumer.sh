@@ -20,8 +20,12 @@ expect() { # <what> <command…>
 "$CMAKE" --build "$dir/build" >"$dir/log" || { cat "$dir/log"; exit 1; }
 expect "find_package, shared" "$dir/build/consumer_shared"
 expect "find_package, static" "$dir/build/consumer_static"
-"$READELF" -d "$dir/build/consumer_static" | grep 'NEEDED.*libtryst' &&
-    { echo "consumer: the static one loads libtryst.so"; exit 1; }
+expect "find_package, topology" "$dir/build/consumer_topology"
+expect "find_package, static topology" "$dir/build/consumer_topology_static"
+for static in consumer_static consumer_topology_static; do
+    "$READELF" -d "$dir/build/$static" | grep 'NEEDED.*libtryst' &&
+        { echo "consumer: $static loads a library of Tryst"; exit 1; }
+done
 "$dir/build/consumer_dlopen" "$lib/libtryst.so"
 if [ "$PIPELINE" = ON ]; then
     expect "find_package, pipeline" "$dir/build/consumer_pipeline"
@@ -33,6 +37,10 @@ export PKG_CONFIG_PATH
 # shellcheck disable=SC2046 # lists of options
 "$CC" -o "$dir/by_pc" "$SOURCE/tests/build/consumer/main.c" $(pkg-config --cflags --libs tryst)
 expect "pkg-config" env LD_LIBRARY_PATH="$lib" "$dir/by_pc"
+# shellcheck disable=SC2046
+"$CC" -o "$dir/topology_by_pc" "$SOURCE/tests/build/consumer/topology.c" \
+    $(pkg-config --cflags --libs tryst-topology)
+expect "pkg-config, topology" env LD_LIBRARY_PATH="$lib" "$dir/topology_by_pc"
 if [ "$PIPELINE" = ON ]; then
     # shellcheck disable=SC2046
     "$CC" -o "$dir/pipeline_by_pc" "$SOURCE/tests/build/consumer/pipeline.c" \

@@ -5,6 +5,7 @@ set -eu
 rm -rf "$INSTALL"
 "$CMAKE" --install "$BUILD" --prefix "$INSTALL" >/dev/null
 for file in "include/tryst/tryst.h" "$LIBDIR/libtryst.so" "$LIBDIR/libtryst.a" \
-    "$LIBDIR/pkgconfig/tryst.pc" "$LIBDIR/cmake/tryst/tryst-config.cmake"; do
+    "$LIBDIR/libtryst_topology.so" "$LIBDIR/libtryst_topology.a" "$LIBDIR/tryst/tryst_topology.so" \
+    "$LIBDIR/pkgconfig/tryst.pc" "$LIBDIR/pkgconfig/tryst-topology.pc" "$LIBDIR/cmake/tryst/tryst-config.cmake"; do
     [ -e "$INSTALL/$file" ] || { echo "install: no $file"; exit 1; }
 done

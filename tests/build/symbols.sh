@@ -41,7 +41,15 @@ case $VERSION in
 esac
 
 check_library tryst 2
+check_library tryst_topology 20
 [ "$PIPELINE" != ON ] || check_library tryst_pipeline 1
+
+# A function in both would have two texts of tryst_last_error.
+twice=$(for name in tryst tryst_topology; do exported -D "$BUILD/lib/lib$name.so"; done | sort | uniq -d)
+[ -z "$twice" ] || complain "libtryst and libtryst_topology both export:" "$twice"
+for name in tryst_topo_load tryst_plan_open tryst_plan_verify; do
+    exported -D "$BUILD/lib/libtryst_topology.so" | grep -qx $name || complain "libtryst_topology lacks $name"
+done
 
 needed=$("$READELF" -d "$BUILD/lib/libtryst.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 foreign=$(echo "$needed" | grep -vE '^(libc|libm|libsodium|ld-linux-x86-64|ld-linux-aarch64)\.so') &&

@@ -21,7 +21,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$source"
 folders=$(sed -n 's/^ *add_subdirectory(\([^ )]*\).*/\1/p' CMakeLists.txt | grep -vx tests)
 # shellcheck disable=SC2086 # a list of folders
-find $folders -name '*.c' -o -name '*.cu' | sort >"$dir/sources"
+find $folders -name '*.c' -o -name '*.cu' | sort -u >"$dir/sources"
 
 # Print the objects and their sources, from the compiler's dependencies: the source comes
 # first.
@@ -56,7 +56,7 @@ find bindings docs README.md -name tests -prune -o -type f -print 2>/dev/null |
 awk -v dir="$dir" -v list="$list" '
 # The library or program of an object.
 function part(path) {
-    return path ~ /^(pipeline|tools)\// ? substr(path, 1, index(path, "/")) : "tryst/"
+    return path ~ /^(topology|pipeline|tools)\// ? substr(path, 1, index(path, "/")) : "tryst/"
 }
 function complain(text) {
     print "unused: " text
@@ -75,7 +75,7 @@ BEGIN {
         if (name !~ /^tryst_/) continue
         own = part(place[name])
         used = name in public || (name, "tools/") in user || \
-            (own == "tryst/" && (name, "pipeline/") in user)
+            (own == "tryst/" && ((name, "pipeline/") in user || (name, "topology/") in user))
         if (used) needed[name] = 1
         else delete needed[name]
     }

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectives/plan/compiled_equal.h"
+#include "collectives/plan/compiled_wire.h"
 #include "context/group_plan.h"
 #include "core/config/config.h"
 #include "core/log/log.h"
@@ -17,7 +19,6 @@
 #include "rendezvous/bootstrap/session/bootstrap_wire.h"
 #include "sites.h"
 #include "topology/sized/compiled_make.h"
-#include "topology/sized/compiled_wire.h"
 
 enum { RANKS_MAX = 64 };
 
@@ -72,6 +73,15 @@ static void member_roster(const struct member *member, struct roster *roster)
     sites_roster(last && meeting->odd ? meeting->odd : sites, roster);
 }
 
+/* Where rank 0 searches for the planner; NULL: where it is. */
+static const char *module_path;
+
+static tryst_status module_path_set(struct config *config, struct err *err)
+{
+    const char *path = module_path ? module_path : getenv("TRYST_MODULE_PATH");
+    return config_set(config, "module_path", path, err);
+}
+
 static void *member_main(void *arg)
 {
     struct member *member = arg;
@@ -94,6 +104,8 @@ static void *member_main(void *arg)
     const char *topology = meeting->topology[member->rank];
     if (member->status == TRYST_OK && topology)
         member->status = config_set(config, "topology", topology, &member->err);
+    if (member->status == TRYST_OK)
+        member->status = module_path_set(config, &member->err);
     if (member->status == TRYST_OK)
         member->status = bootstrap_open(&params, &member->err, &bootstrap);
     if (member->status != TRYST_OK)
@@ -394,6 +406,31 @@ static void all_fail(struct meeting *meeting, tryst_status status,
     }
 }
 
+/* For equal links a group opens without the planner; for others it fails. (The first
+ * test, since a loaded module stays.) */
+static void without_the_planner(void **state)
+{
+    static const struct sites sites = {.count = 2, .ranks_each = 2, .mbit = {10000}};
+    static const char *const says[] = {
+        "cannot plan collectives: rank 0: cannot load the planner",
+        "installed with libtryst_topology", "no tryst_topology.so", "/nowhere", NULL};
+    module_path = "/nowhere";
+    struct meeting meeting = {.size = 4};
+    meeting_run(&meeting);
+    agreed(&meeting);
+    meeting_end(&meeting);
+    meeting = meeting_at(&sites, false);
+    all_fail(&meeting, TRYST_E_UNSUPPORTED, says);
+    meeting = meeting_of(4, false, star4);
+    meeting_run(&meeting);
+    assert_int_equal(meeting.members[0].status, TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(meeting.members[0].err.text, "no tryst_topology.so"));
+    assert_non_null(
+        strstr(meeting.members[3].err.text, "rank 0 cannot read its TRYST_TOPOLOGY"));
+    meeting_end(&meeting);
+    module_path = NULL;
+}
+
 static void another_number_of_ranks(void **state)
 {
     static const char *const says[] = {"TRYST_TOPOLOGY of rank 0 has 5 ranks",
@@ -545,6 +582,7 @@ static void alone_setup(struct alone *alone)
                                               .log = &quiet};
     sites_roster(&sites, &alone->roster);
     assert_int_equal(config_open_defaults(&alone->config), TRYST_OK);
+    assert_int_equal(module_path_set(alone->config, &err), TRYST_OK);
     assert_int_equal(bootstrap_open(&alone->params, &err, &alone->bootstrap), TRYST_OK);
 }
 
@@ -565,8 +603,7 @@ static tryst_status alone_open(struct alone *alone, struct err *err)
     return status;
 }
 
-/* Some failures have a fallback (without the solver's library plans are a little
- * worse). */
+/* (The planner allocates for itself: tests/topology/test_planner.c.) */
 static void no_memory(void **state)
 {
     struct alone alone;
@@ -631,6 +668,7 @@ static int files_remove(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_the_planner),
         cmocka_unit_test(unset_is_equal_links),
         cmocka_unit_test(alike_is_equal_links),
         cmocka_unit_test(trees_cross_seldom),

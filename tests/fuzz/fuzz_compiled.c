@@ -3,8 +3,8 @@
  * an error text. */
 #include "fuzz.h"
 
+#include "collectives/plan/compiled_wire.h"
 #include "core/memory/alloc.h"
-#include "topology/sized/compiled_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -58,6 +58,8 @@ says FAIL 'transport ofi' 'TRYST_TRANSPORT requires' 'libfabric-dev' -- env TRYS
 echo junk >"$dir/lib/tryst/tryst_ucx.so"
 says warn 'transport ucx' 'file too short' "$none" -- "$info" --check
 rm "$dir/lib/tryst/tryst_ucx.so"
+says warn topology 'no tryst_topology.so' 'several hosts' -- "$info" --check
+cp "$(dirname "$library")/tryst/tryst_topology.so" "$dir/lib/tryst"
 
 # --- by environment ---
 says FAIL settings 'TRYST_WINDOW_BYTES' 'tryst-info -c' -- env TRYST_WINDOW_BYTES=many "$info" --check

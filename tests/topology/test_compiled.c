@@ -6,11 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "collectives/plan/compiled_equal.h"
+#include "collectives/plan/compiled_wire.h"
 #include "core/memory/alloc.h"
 #include "graph_new.h"
 #include "plan_nets.h"
 #include "topology/sized/compiled_make.h"
-#include "topology/sized/compiled_wire.h"
 
 static const struct compiled_params no_params;
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/text/growing_text.h"
 #include "graph_equal.h"
 #include "support/comma.h"
-#include "topology/base/text.h"
 #include "topology/formats/graph_read.h"
 #include "topology/formats/json_write.h"
 

@@ -9,12 +9,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "collectives/plan/shapes.h"
 #include "graph_new.h"
 #include "plan_nets.h"
 #include "topology/sized/candidates.h"
 #include "topology/sized/earliest.h"
 #include "topology/sized/plan_sizes.h"
-#include "topology/sized/shapes.h"
 
 struct chosen {
     struct graph *graph;

@@ -57,9 +57,11 @@ static const struct transport_ops ops = {
 #ifndef FAKE_NULL
 #ifdef FAKE_MEMORY
 static const struct memory_ops memory = {.name = FAKE_NAME, .struct_size = FAKE_MEMORY};
-static const struct tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", NULL, &memory};
+static const struct tryst_module module = {
+    .abi_id = FAKE_ABI_ID, .name = FAKE_NAME, .version = "1.2", .memory = &memory};
 #else
-static const struct tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", &ops, NULL};
+static const struct tryst_module module = {
+    .abi_id = FAKE_ABI_ID, .name = FAKE_NAME, .version = "1.2", .ops = &ops};
 #endif
 #endif
 

@@ -65,6 +65,10 @@ static void finds_by_path_and_keeps(void **state)
     /* a loaded module is found even where no path leads to it any more */
     assert_int_equal(config_set(config, "module_path", "/nowhere", NULL), TRYST_OK);
     assert_int_equal(module_load(&host, "fake", &again, text), TRYST_OK);
+    const struct planner_ops *planner;
+    assert_int_equal(module_load_planner(&host, "fake", &planner, text),
+                     TRYST_E_UNSUPPORTED);
+    assert_string_equal(text, "module fake has no planner");
     assert_ptr_equal(ops, again);
     assert_string_equal(log_lines, "");
 }

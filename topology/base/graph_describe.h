@@ -5,8 +5,8 @@
 #ifndef TRYST_TOPOLOGY_BASE_GRAPH_DESCRIBE_H
 #define TRYST_TOPOLOGY_BASE_GRAPH_DESCRIBE_H
 
+#include "core/text/growing_text.h"
 #include "graph.h"
-#include "text.h"
 
 /** Append a bandwidth in GB/s: "63.0", "450", "0.0125"; "?" if unknown, "unlimited" if
  *  GRAPH_UNLIMITED. */

@@ -4,8 +4,8 @@
 #ifndef TRYST_TOPOLOGY_DRAW_GRAPH_MATRIX_H
 #define TRYST_TOPOLOGY_DRAW_GRAPH_MATRIX_H
 
+#include "core/text/growing_text.h"
 #include "topology/base/graph.h"
-#include "topology/base/text.h"
 
 void graph_matrix_write(const struct graph *graph, struct text *text);
 

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
+#include "core/memory/arrays.h"
 #include "graph_matrix.h"
-#include "topology/base/arrays.h"
 #include "topology/base/graph_describe.h"
 #include "topology/base/graph_path.h"
 

@@ -4,9 +4,7 @@
  */
 #include "graph_read.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cluster_json.h"
 #include "core/memory/alloc.h"
@@ -156,21 +154,12 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
 
 /* ---- from a path ------------------------------------------------------------------- */
 
-/* True if `path`, which names no file, may be the description of a synthetic machine
- * ("node:4 gpu:8"). */
-static bool words_are_synthetic(const char *path)
-{
-    return strchr(path, ':') && !strchr(path, '/');
-}
-
 tryst_status graph_load(const char *path, struct err *err, struct graph **graph_p)
 {
     const char *name;
     char *text;
     size_t bytes;
-    if (words_are_synthetic(path) && access(path, F_OK) != 0 && errno == ENOENT)
-        return graph_read(path, strlen(path), "synthetic", GRAPH_AUTO, err, graph_p);
-    tryst_status status = source_load(path, err, &name, &text, &bytes);
+    tryst_status status = source_load_or_words(path, err, &name, &text, &bytes);
     if (status != TRYST_OK)
         return status;
     status = graph_read(text, bytes, name, GRAPH_AUTO, err, graph_p);

@@ -3,8 +3,8 @@
 #ifndef TRYST_TOPOLOGY_FORMATS_JSON_WRITE_H
 #define TRYST_TOPOLOGY_FORMATS_JSON_WRITE_H
 
+#include "core/text/growing_text.h"
 #include "topology/base/graph.h"
-#include "topology/base/text.h"
 
 #define GRAPH_JSON_VERSION 1
 

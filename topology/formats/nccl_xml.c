@@ -30,12 +30,12 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/os/pci_class.h"
+#include "core/text/index_set.h"
 #include "graph_fill.h"
-#include "topology/base/index_set.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
-#include "topology/machine/pci_class.h"
 #include "xml.h"
 
 #define HOSTS_MAX 4096

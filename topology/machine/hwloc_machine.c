@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "core/os/pci_class.h"
 #include "hwloc_calls.h"
 #include "nvlink_matrix.h"
-#include "pci_class.h"
 
 #define CPUS_BYTES 1024
 

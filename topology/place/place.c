@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
-#include "topology/base/arrays.h"
+#include "core/memory/arrays.h"
 
 /* the most tries of a device for a slot, over all slots together */
 #define EFFORT_MAX (1u << 20)

@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "topology/base/arrays.h"
+#include "core/memory/arrays.h"
 
 #define NONE UINT32_MAX
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
-#include "topology/base/arrays.h"
+#include "core/memory/arrays.h"
 
 #define NONE UINT32_MAX
 /* A reduced cost below -COST_NEAR is worth a pivot. */

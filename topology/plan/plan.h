@@ -18,32 +18,13 @@
 #ifndef TRYST_TOPOLOGY_PLAN_PLAN_H
 #define TRYST_TOPOLOGY_PLAN_PLAN_H
 
+#include "collectives/plan/plan_op.h"
+#include "core/memory/arrays.h"
 #include "core/text/hash.h"
-#include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
-/** The smallest slice that the scheduler cuts (SCHED_SLICE_MIN). */
-#define PLAN_SLICE_BYTES 65536
 /** Trees with a smaller share are ignored where an operation's time is predicted. */
 #define PLAN_SHARE_MIN 1e-6
-
-/** For each operation: the byte that times are counted per, and the trees.
- *  all-reduce      a byte of every rank's tensor; an in-tree, then an out-tree, any root
- *  broadcast       a byte of the root's tensor; out-trees from `root`
- *  reduce          a byte of each rank's tensor; in-trees to `root`
- *  all-gather      a byte of the whole result, of which each rank contributes 1/n;
- *                  out-trees from every rank; the shares of each root's trees sum to 1
- *  reduce-scatter  a byte of the whole tensor, of which each rank keeps 1/n of the sum;
- *                  in-trees to every rank; the shares of each root's trees sum to 1
- */
-enum plan_op {
-    PLAN_ALLREDUCE,
-    PLAN_BROADCAST,
-    PLAN_REDUCE,
-    PLAN_ALLGATHER,
-    PLAN_REDUCE_SCATTER,
-    PLAN_OPS
-};
 
 /** A tree with its share. A parents array is indexed by position in the group, holds
  *  GRAPH_NONE at the root, and is NULL where the operation lacks that half. */

@@ -10,8 +10,8 @@
 #define TRYST_TOPOLOGY_REPORT_PLAN_BY_SIZE_H
 
 #include "core/source/json.h"
+#include "core/text/growing_text.h"
 #include "plan_report.h"
-#include "topology/base/text.h"
 
 /** Add a table of sizes if the report has sizes. */
 void plan_by_size_text(const struct plan_report *report, struct text *text);

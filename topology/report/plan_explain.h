@@ -5,8 +5,8 @@
 #ifndef TRYST_TOPOLOGY_REPORT_PLAN_EXPLAIN_H
 #define TRYST_TOPOLOGY_REPORT_PLAN_EXPLAIN_H
 
+#include "core/text/growing_text.h"
 #include "plan_report.h"
-#include "topology/base/text.h"
 
 /** Add a plan: times, trees, steps of simplifying, busiest links, sizes. */
 void plan_text_write(const struct plan_report *report, struct text *text);

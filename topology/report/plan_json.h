@@ -11,8 +11,8 @@
 #ifndef TRYST_TOPOLOGY_REPORT_PLAN_JSON_H
 #define TRYST_TOPOLOGY_REPORT_PLAN_JSON_H
 
+#include "core/text/growing_text.h"
 #include "plan_report.h"
-#include "topology/base/text.h"
 
 /** Add the plan as a JSON document. */
 void plan_json_write(const struct plan_report *report, struct text *text);

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
+#include "core/text/growing_text.h"
 #include "topology/base/graph.h"
-#include "topology/base/text.h"
 
 /** Add a number as a further member (not the first) of an object; null if it is not
  *  finite. */

@@ -23,8 +23,8 @@
 #ifndef TRYST_TOPOLOGY_ROUTES_OVERLAY_OWN_H
 #define TRYST_TOPOLOGY_ROUTES_OVERLAY_OWN_H
 
+#include "core/memory/arrays.h"
 #include "overlay.h"
-#include "topology/base/arrays.h"
 
 /** A link of the graph of shortest routes. */
 struct route_link {

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/plan/shapes.h"
 #include "earliest.h"
-#include "shapes.h"
 #include "topology/plan/lp.h"
 #include "topology/routes/overlay_price.h"
 

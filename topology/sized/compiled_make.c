@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled plans from plans by size, and for equal links; see compiled.h.
+ * Compiled plans from plans by size; see collectives/plan/compiled.h.
  *
  * One idea: each tree is stored once, however many sizes run it; doubles become integers
  * here.
@@ -9,83 +9,10 @@
 
 #include <math.h>
 
-#include "compiled_own.h"
+#include "collectives/plan/compiled_build.h"
 #include "out_rates.h"
-#include "shapes.h"
 
-/* Up to this many ranks, equal links get a direct exchange by one star for each rank, or
- * a ring. Both gain 1/n over a pair of trees, but in the exchange each rank has n − 1
- * peers. */
-#define STARS_RANKS_MAX 16u
-
-/* Up to this size, equal links get one binomial tree, which has few messages; a pair of
- * trees would halve slices that are short already. */
-#define EQUAL_ONE_TREE_BYTES (64ul << 10)
-
-/* Up to this size, equal links between machines get the direct exchange; beyond, a ring:
- * each rank receives from one rank alone, so no link loses packets, for 2(n − 1) hops in
- * place of two. */
-#define EQUAL_DIRECT_BYTES (8ul << 20)
-
-static tryst_status plan_new(uint32_t ranks_count, const struct compiled_params *params,
-                             struct compiled_plan **plan_p)
-{
-    struct compiled_plan *plan = mem_zalloc(sizeof *plan);
-    if (!plan)
-        return TRYST_E_NOMEM;
-    plan->epoch = params->epoch;
-    plan->ranks_count = ranks_count;
-    plan->members = arrays_alloc(&plan->arrays, ranks_count, sizeof *plan->members);
-    for (uint32_t i = 0; plan->members && i < ranks_count; i++)
-        plan->members[i] = params->members ? params->members[i] : i;
-    plan->out_bytes_per_s =
-        arrays_alloc(&plan->arrays, ranks_count, sizeof *plan->out_bytes_per_s);
-    *plan_p = plan;
-    return plan->arrays.status;
-}
-
-/* List the children of a half down that has no equal half up: the tallest subtree
- * first. */
-static tryst_status down_order(struct compiled_plan *plan, struct compiled_half *down)
-{
-    struct compiled_half up = {.parent = down->parent};
-    tryst_status status = compiled_half_order(&plan->arrays, plan->ranks_count, &up);
-    return status ? status
-                  : compiled_half_reverse(&plan->arrays, plan->ranks_count, &up, down);
-}
-
-static tryst_status tree_finish(struct compiled_plan *plan, struct compiled_tree *tree)
-{
-    tryst_status status = TRYST_OK;
-    if (tree->up.parent)
-        status = compiled_half_order(&plan->arrays, plan->ranks_count, &tree->up);
-    if (!status && compiled_tree_alike(tree, plan->ranks_count))
-        return compiled_half_reverse(&plan->arrays, plan->ranks_count, &tree->up,
-                                     &tree->down);
-    return !status && tree->down.parent ? down_order(plan, &tree->down) : status;
-}
-
-/* List the children of all trees. */
-static tryst_status plan_finish(struct compiled_plan *plan)
-{
-    tryst_status status = TRYST_OK;
-    for (uint32_t t = 0; t < plan->trees_count && !status; t++)
-        status = tree_finish(plan, &plan->trees[t]);
-    return status;
-}
-
-static tryst_status plan_end(tryst_status status, struct compiled_plan *plan,
-                             struct err *err, struct compiled_plan **plan_p)
-{
-    if (status == TRYST_OK) {
-        *plan_p = plan;
-        return status;
-    }
-    compiled_plan_close(plan);
-    return err_set(err, status, "cannot compile a plan: out of memory");
-}
-
-/* ---- from sizes -------------------------------------------------------------------- */
+_Static_assert(GRAPH_NONE == PLAN_NO_RANK, "parents of planned trees are copied");
 
 /* Return the number of a tree; add the tree to plan->trees, which has room, if it is
  * new. */
@@ -144,7 +71,7 @@ tryst_status compiled_plan_make(struct overlay *overlay,
 {
     struct compiled_plan *plan = NULL;
     uint32_t trees = 0;
-    tryst_status status = plan_new(sizes[0]->ranks_count, params, &plan);
+    tryst_status status = compiled_plan_new(sizes[0]->ranks_count, params, &plan);
     for (uint32_t o = 0; o < count; o++)
         for (uint32_t s = 0; s < sizes[o]->count; s++)
             trees += sizes[o]->sizes[s].trees_count;
@@ -157,158 +84,6 @@ tryst_status compiled_plan_make(struct overlay *overlay,
         status = plan->arrays.status;
     }
     if (status == TRYST_OK)
-        status = plan_finish(plan);
-    if (status == TRYST_OK)
         status = out_rates_find(overlay, plan->out_bytes_per_s);
-    return plan_end(status, plan, err, plan_p);
-}
-
-/* ---- equal links ------------------------------------------------------------------- */
-
-struct equal {
-    struct compiled_plan *plan;
-    uint32_t *order;
-};
-
-/* The trees of a class: `count` of the plan's trees from `first` on, with equal shares,
- * and the rate of an all-reduce. */
-struct equal_set {
-    uint32_t first, count;
-    uint64_t bytes_per_s;
-};
-
-static uint32_t *equal_tree(struct compiled_plan *plan, uint32_t root)
-{
-    struct compiled_tree *tree = &plan->trees[plan->trees_count++];
-    uint32_t *parent = arrays_alloc(&plan->arrays, plan->ranks_count, sizeof *parent);
-    *tree =
-        (struct compiled_tree){.root = root, .up.parent = parent, .down.parent = parent};
-    return parent;
-}
-
-/* Make the binomial tree, which is tree 0. For one byte, its busiest link carries log2 n
- * bytes. */
-static struct equal_set equal_single(struct equal *equal)
-{
-    uint32_t n = equal->plan->ranks_count, levels = 1;
-    uint32_t *parent = equal_tree(equal->plan, 0);
-    while (1ul << levels < n)
-        levels++;
-    if (parent)
-        shape_binomial(equal->order, n, parent);
-    return (struct equal_set){0, 1, COMPILED_RATE_ASSUMED / levels};
-}
-
-/* Return the rate where the busiest link carries 2(n − 1)/n bytes for one byte, which is
- * also the upper bound of any all-reduce over equal links. */
-static uint64_t direct_rate(uint32_t n)
-{
-    return n > 1 ? COMPILED_RATE_ASSUMED * n / (2ul * (n - 1)) : COMPILED_RATE_ASSUMED;
-}
-
-/* Make a star for each rank. With two or three ranks tree 0 is also the star around rank
- * 0, and carries a share. */
-static struct equal_set equal_stars(struct equal *equal)
-{
-    struct compiled_plan *plan = equal->plan;
-    uint32_t n = plan->ranks_count, has_first = n <= 3;
-    for (uint32_t k = has_first; k < n; k++) {
-        uint32_t *parent = equal_tree(plan, k);
-        if (parent)
-            shape_star(equal->order, n, k, parent);
-    }
-    return (struct equal_set){!has_first, n, direct_rate(n)};
-}
-
-/* Make a pair of trees. For one byte, their busiest link carries 2 bytes. */
-static struct equal_set equal_pair(struct equal *equal)
-{
-    struct compiled_plan *plan = equal->plan;
-    for (uint32_t k = 0; k < 2; k++) {
-        uint32_t *parent = equal_tree(plan, k);
-        if (parent)
-            plan->trees[plan->trees_count - 1].root =
-                shape_of_pair(equal->order, plan->ranks_count, k > 0, parent);
-    }
-    return (struct equal_set){1, 2, COMPILED_RATE_ASSUMED / 2};
-}
-
-/* Make a ring: a tree for each rank as root. */
-static struct equal_set equal_ring(struct equal *equal)
-{
-    struct compiled_plan *plan = equal->plan;
-    uint32_t n = plan->ranks_count, first = plan->trees_count;
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t *up = equal_tree(plan, k);
-        uint32_t *down = arrays_alloc(&plan->arrays, n, sizeof *down);
-        if (!up || !down)
-            continue;
-        shape_ring(equal->order, n, k, up, down);
-        plan->trees[plan->trees_count - 1].down.parent = down;
-    }
-    return (struct equal_set){first, n, direct_rate(n)};
-}
-
-/* Add the class of `set`. Where tree 0 is not in the set, it is in front with a share of
- * 0. */
-static void equal_class(struct compiled_plan *plan, uint64_t bytes_max,
-                        struct equal_set set)
-{
-    uint32_t idle = set.first > 0, all = idle + set.count;
-    struct compiled_op *op = &plan->ops[0];
-    struct compiled_class *class = &op->classes[op->classes_count++];
-    if (op->classes_count > 1)
-        class[-1].bytes_max = bytes_max;
-    *class = (struct compiled_class){.bytes_max = UINT64_MAX,
-                                     .bytes_per_s = set.bytes_per_s,
-                                     .slice_bytes = PLAN_SLICE_BYTES};
-    class->parts = arrays_alloc(&plan->arrays, all, sizeof *class->parts);
-    for (uint32_t t = 0; class->parts && t < all; t++) {
-        uint64_t cum = t < idle ? 0 : ((uint64_t)(t - idle + 1) << 32) / set.count;
-        class->parts[class->parts_count++] = (struct compiled_part){
-            .tree = t < idle ? 0 : set.first + t - idle,
-            .cum_share = t + 1 == all ? UINT32_MAX : (uint32_t)cum};
-    }
-}
-
-/* Add the classes, by size: each call gives the end of the class before. */
-static void equal_classes(struct equal *equal, bool apart)
-{
-    struct compiled_plan *plan = equal->plan;
-    bool is_small = plan->ranks_count <= STARS_RANKS_MAX;
-    equal_class(plan, 0, equal_single(equal));
-    equal_class(plan, EQUAL_ONE_TREE_BYTES,
-                is_small ? equal_stars(equal) : equal_pair(equal));
-    if (apart && is_small && plan->ranks_count > 2)
-        equal_class(plan, EQUAL_DIRECT_BYTES, equal_ring(equal));
-}
-
-tryst_status compiled_plan_equal(uint32_t n, const struct compiled_params *params,
-                                 struct err *err, struct compiled_plan **plan_p)
-{
-    struct equal equal = {0};
-    tryst_status status = plan_new(n, params, &equal.plan);
-    struct compiled_plan *plan = equal.plan;
-    if (status == TRYST_OK) {
-        plan->flags = COMPILED_RATES_ASSUMED;
-        plan->bound_bytes_per_s = direct_rate(n);
-        plan->ops = arrays_alloc(&plan->arrays, 1, sizeof *plan->ops);
-        plan->trees =
-            arrays_alloc(&plan->arrays, 2 * STARS_RANKS_MAX + 1, sizeof *plan->trees);
-        equal.order = arrays_alloc(&plan->arrays, n, sizeof *equal.order);
-        status = plan->arrays.status;
-    }
-    if (status == TRYST_OK) {
-        for (uint32_t i = 0; i < n; i++)
-            equal.order[i] = i;
-        struct compiled_op *op = &plan->ops[plan->ops_count++];
-        op->op = PLAN_ALLREDUCE;
-        op->classes = arrays_alloc(&plan->arrays, 3, sizeof *op->classes);
-        if (op->classes)
-            equal_classes(&equal, params->apart);
-        status = plan->arrays.status;
-    }
-    if (status == TRYST_OK)
-        status = plan_finish(plan);
-    return plan_end(status, plan, err, plan_p);
+    return compiled_plan_end(status, plan, err, plan_p);
 }

@@ -3,7 +3,7 @@
 #ifndef TRYST_TOPOLOGY_SIZED_COMPILED_TIME_H
 #define TRYST_TOPOLOGY_SIZED_COMPILED_TIME_H
 
-#include "compiled.h"
+#include "collectives/plan/compiled.h"
 #include "plan_sizes.h"
 
 /** Predict the seconds of the plan's all-reduce over the network of `overlay`, which need

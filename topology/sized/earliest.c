@@ -4,8 +4,8 @@
 
 #include <math.h>
 
+#include "core/memory/arrays.h"
 #include "plan_sizes.h"
-#include "topology/base/arrays.h"
 #include "topology/routes/overlay_price.h"
 
 /* With more ranks a table of all edges costs more than it gains. */

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "compiled.h"
+#include "collectives/plan/compiled.h"
 #include "topology/routes/overlay_price.h"
 
 /* A link of the graph, and the edges of one rank that use it. */

@@ -9,6 +9,7 @@
 #ifndef TRYST_TOPOLOGY_SIZED_SUM_RATE_H
 #define TRYST_TOPOLOGY_SIZED_SUM_RATE_H
 
+#include "core/text/growing_text.h"
 #include "topology/base/graph.h"
 
 /** Rate at which one core sums float32 from memory, as measured. test_tree_cost prints

@@ -493,7 +493,8 @@ static tryst_status rail_open(const struct rail_params *params, struct rail **ra
     return TRYST_OK;
 }
 
-static const struct tryst_module module = {TRYST_MODULE_ABI_ID, "pipe", "1", &ops, NULL};
+static const struct tryst_module module = {
+    .abi_id = TRYST_MODULE_ABI_ID, .name = "pipe", .version = "1", .ops = &ops};
 
 __attribute__((visibility("default"))) const struct tryst_module *tryst_module_v1(
     const struct tryst_host *host);

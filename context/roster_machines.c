@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph of a roster's machines (roster_graph.h).
+ * The machines of a roster (roster_machines.h).
  *
  * Idea: the roster holds each identity once (`hosts`); identities with one host id are
- * one machine, which the builder of topology/machine adds to the graph. Machines are
- * numbered in the order of `hosts`, so all ranks build the same graph.
+ * one machine. Machines are numbered in the order of `hosts`, so all ranks find the same
+ * machines.
  */
-#include "roster_graph.h"
+#include "roster_machines.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "collectives/plan/compiled.h"
+#include "core/text/hash.h"
 #include "rendezvous/bootstrap/roster/roster.h"
-#include "topology/base/arrays.h"
-#include "topology/base/graph.h"
-#include "topology/machine/machine_build.h"
-#include "topology/sized/compiled_make.h"
-#include "topology/sized/sum_rate.h"
 
 #define BYTES_PER_MBIT (1000000 / 8)
 
 struct site {
     uint32_t host;  /* index of the machine's first identity in roster->hosts */
     uint32_t ranks; /* ranks on the machine */
-    uint32_t node;  /* the machine's node in the graph */
     uint64_t mbit_per_s;
     bool known; /* the rate of each rail is known */
 };
@@ -35,8 +30,6 @@ struct making {
     uint32_t *site_of; /* index in `sites`, by index in roster->hosts */
     struct site *sites;
     uint32_t least_mbit_per_s; /* the least known rate of a rail; 0: none is known */
-    struct graph *graph;
-    struct err *err;
 };
 
 /* ---- machines ---------------------------------------------------------------------- */
@@ -145,70 +138,7 @@ static bool all_alike(const struct making *making)
     return true;
 }
 
-/* ---- graph ------------------------------------------------------------------------- */
-
-static const struct graph_number unknown = MACHINE_UNKNOWN;
-
-static tryst_status site_build(struct making *making, uint32_t s, uint32_t network)
-{
-    struct site *site = &making->sites[s];
-    struct machine machine = MACHINE_INIT;
-    char name[32], prefix[32];
-    snprintf(name, sizeof name, "machine%u", s);
-    snprintf(prefix, sizeof prefix, "machine%u/", s);
-    const struct machine_build build = {.prefix = prefix, .network = network};
-    struct machine_port *port = machine_port_add(&machine);
-    tryst_status status = port ? TRYST_OK : TRYST_E_NOMEM;
-    if (port) {
-        port->name = "nic";
-        port->kind = WIRE_ETHERNET;
-        port->bytes_per_s =
-            (struct graph_number){(double)site->mbit_per_s * BYTES_PER_MBIT,
-                                  site->known ? ORIGIN_DETECTED : ORIGIN_NONE};
-        port->latency_ns = unknown;
-        status = machine_build(making->graph, &machine, &build, making->err);
-    }
-    site->node = graph_find(making->graph, name);
-    machine_drop(&machine);
-    return status;
-}
-
-static tryst_status rank_build(struct making *making, uint32_t rank)
-{
-    const struct site *site =
-        &making->sites[making->site_of[making->roster->ranks[rank].host]];
-    char name[32];
-    snprintf(name, sizeof name, "rank%u", rank);
-    struct graph_node node = {
-        .name = name, .kind = NODE_RANK, .parent = site->node, .os_index = GRAPH_NONE};
-    struct graph_link link = {.to = site->node,
-                              .kind = WIRE_MEMORY,
-                              .bytes_per_s = {SUM_CORE_BYTES_PER_S, ORIGIN_TABLE},
-                              .latency_ns = unknown};
-    if (site->ranks == 1)
-        return machine_rank_add(making->graph, site->node, making->err);
-    tryst_status status = graph_node_add(making->graph, &node, making->err, &link.from);
-    return status ? status : graph_wire_add(making->graph, &link, making->err);
-}
-
-static tryst_status graph_build(struct making *making)
-{
-    const struct graph_node network = {.name = "switch",
-                                       .kind = NODE_SWITCH,
-                                       .parent = GRAPH_NONE,
-                                       .os_index = GRAPH_NONE};
-    uint32_t node;
-    tryst_status status = graph_open(&making->graph);
-    if (!status)
-        status = graph_node_add(making->graph, &network, making->err, &node);
-    for (uint32_t s = 0; !status && s < making->sites_count; s++)
-        status = site_build(making, s, node);
-    for (int rank = 0; !status && rank < making->roster->size; rank++)
-        status = rank_build(making, (uint32_t)rank);
-    return status ? status : graph_seal(making->graph, making->err);
-}
-
-/* ---- open -------------------------------------------------------------------------- */
+/* ---- find -------------------------------------------------------------------------- */
 
 static tryst_status making_init(struct making *making)
 {
@@ -223,29 +153,65 @@ static tryst_status making_init(struct making *making)
     return making->arrays.status;
 }
 
-tryst_status roster_graph_open(const struct roster *roster, struct err *err,
-                               struct roster_graph *graph_p)
+static tryst_status cluster_fill(const struct making *making,
+                                 struct roster_machines *machines)
 {
-    struct making making = {.roster = roster, .err = err};
+    uint32_t ranks_count = (uint32_t)making->roster->size, count = making->sites_count;
+    struct planner_machine *list = arrays_alloc(&machines->arrays, count, sizeof *list);
+    uint32_t *machine_of =
+        arrays_alloc(&machines->arrays, ranks_count, sizeof *machine_of);
+    for (uint32_t s = 0; list && s < count; s++) {
+        const struct site *site = &making->sites[s];
+        list[s] =
+            (struct planner_machine){.bytes_per_s = site->mbit_per_s * BYTES_PER_MBIT,
+                                     .ranks = site->ranks,
+                                     .rate_known = site->known};
+    }
+    for (uint32_t rank = 0; machine_of && rank < ranks_count; rank++)
+        machine_of[rank] = making->site_of[making->roster->ranks[rank].host];
+    machines->cluster = (struct planner_cluster){.machines = list,
+                                                 .machine_of = machine_of,
+                                                 .machines_count = count,
+                                                 .ranks_count = ranks_count};
+    return machines->arrays.status;
+}
+
+tryst_status roster_machines_find(const struct roster *roster, struct err *err,
+                                  struct roster_machines *machines_p)
+{
+    struct making making = {.roster = roster};
+    struct roster_machines machines = {.alike = true};
     tryst_status status = making_init(&making);
-    bool alike = true;
-    if (!status) {
+    if (status == TRYST_OK) {
         sites_find(&making);
         rates_find(&making);
-        alike = roster->size > ROSTER_GRAPH_RANKS_MAX || all_alike(&making);
+        machines.alike = roster->size > ROSTER_MACHINES_RANKS_MAX || all_alike(&making);
+        machines.rates_assumed = making.least_mbit_per_s == 0;
+        machines.apart = making.sites_count == (uint32_t)roster->size;
+        status = cluster_fill(&making, &machines);
     }
-    if (!status && !alike)
-        status = graph_build(&making);
     arrays_free(&making.arrays);
-    if (status) {
-        graph_close(making.graph);
-        return status == TRYST_E_NOMEM
-                   ? err_set(err, status,
-                             "cannot plan collectives for %d ranks: out of memory",
-                             roster->size)
-                   : status;
+    if (status == TRYST_OK) {
+        *machines_p = machines;
+        return status;
     }
-    *graph_p = (struct roster_graph){making.graph, making.least_mbit_per_s == 0,
-                                     making.sites_count == (uint32_t)roster->size};
-    return TRYST_OK;
+    roster_machines_drop(&machines);
+    return err_set(err, status, "cannot plan collectives for %d ranks: out of memory",
+                   roster->size);
+}
+
+void roster_machines_drop(struct roster_machines *machines)
+{
+    arrays_free(&machines->arrays);
+}
+
+uint64_t roster_machines_digest(const struct roster_machines *machines)
+{
+    const struct planner_cluster *cluster = &machines->cluster;
+    const uint64_t parts[] = {
+        hash_bytes(cluster->machines,
+                   cluster->machines_count * sizeof *cluster->machines),
+        hash_bytes(cluster->machine_of,
+                   cluster->ranks_count * sizeof *cluster->machine_of)};
+    return hash_bytes(parts, sizeof parts);
 }

@@ -3,7 +3,7 @@
 #include "shapes.h"
 
 #include "core/memory/alloc.h"
-#include "topology/base/graph.h"
+#include "plan_op.h"
 
 /* ---- intervals --------------------------------------------------------------------- */
 
@@ -32,7 +32,7 @@ tryst_status shape_intervals(const uint32_t *order, uint32_t count, uint32_t deg
     uint32_t end = 1;
     if (!queue)
         return TRYST_E_NOMEM;
-    queue[0] = (struct interval){0, count, GRAPH_NONE};
+    queue[0] = (struct interval){0, count, PLAN_NO_RANK};
     for (uint32_t k = 0; k < end; k++) {
         struct interval whole = queue[k];
         parent[order[whole.first]] = whole.parent;
@@ -45,7 +45,7 @@ tryst_status shape_intervals(const uint32_t *order, uint32_t count, uint32_t deg
 void shape_star(const uint32_t *order, uint32_t count, uint32_t first, uint32_t *parent)
 {
     for (uint32_t k = 0; k < count; k++)
-        parent[order[k]] = k == first ? GRAPH_NONE : order[first];
+        parent[order[k]] = k == first ? PLAN_NO_RANK : order[first];
 }
 
 /* ---- by bits of positions ---------------------------------------------------------- */
@@ -53,7 +53,7 @@ void shape_star(const uint32_t *order, uint32_t count, uint32_t first, uint32_t 
 void shape_binomial(const uint32_t *order, uint32_t count, uint32_t *parent)
 {
     for (uint32_t v = 0; v < count; v++)
-        parent[order[v]] = v ? order[v & (v - 1)] : GRAPH_NONE;
+        parent[order[v]] = v ? order[v & (v - 1)] : PLAN_NO_RANK;
 }
 
 /* Return the parent's position in the first tree of a pair: position 0 is the root, odd
@@ -63,7 +63,7 @@ static uint32_t pair_parent(uint32_t v, uint32_t count)
 {
     uint32_t bit = v & (0 - v), up = (v ^ bit) | bit << 1;
     if (v == 0)
-        return GRAPH_NONE;
+        return PLAN_NO_RANK;
     return up >= count ? v ^ bit : up;
 }
 
@@ -83,7 +83,7 @@ uint32_t shape_of_pair(const uint32_t *order, uint32_t count, bool second,
     for (uint32_t v = 0; v < count; v++) {
         uint32_t up = pair_parent(v, count);
         parent[order[pair_place(v, count, second)]] =
-            up == GRAPH_NONE ? GRAPH_NONE : order[pair_place(up, count, second)];
+            up == PLAN_NO_RANK ? PLAN_NO_RANK : order[pair_place(up, count, second)];
     }
     return order[pair_place(0, count, second)];
 }
@@ -93,8 +93,8 @@ void shape_ring(const uint32_t *order, uint32_t count, uint32_t first,
 {
     for (uint32_t k = 0; k < count; k++) {
         uint32_t rank = order[k], next = order[(k + 1) % count];
-        reduce_parent[rank] = k == first ? GRAPH_NONE : next;
-        broadcast_parent[next] = (k + 1) % count == first ? GRAPH_NONE : rank;
+        reduce_parent[rank] = k == first ? PLAN_NO_RANK : next;
+        broadcast_parent[next] = (k + 1) % count == first ? PLAN_NO_RANK : rank;
     }
 }
 
@@ -103,7 +103,7 @@ uint32_t shape_depth(const uint32_t *parent, uint32_t count)
     uint32_t deepest = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t depth = 0;
-        for (uint32_t at = i; parent[at] != GRAPH_NONE; at = parent[at])
+        for (uint32_t at = i; parent[at] != PLAN_NO_RANK; at = parent[at])
             depth++;
         deepest = depth > deepest ? depth : deepest;
     }

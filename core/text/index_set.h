@@ -7,14 +7,14 @@
  * first).
  * Threads: any.
  */
-#ifndef TRYST_TOPOLOGY_BASE_INDEX_SET_H
-#define TRYST_TOPOLOGY_BASE_INDEX_SET_H
+#ifndef TRYST_CORE_TEXT_INDEX_SET_H
+#define TRYST_CORE_TEXT_INDEX_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text.h"
+#include "growing_text.h"
 
 #define INDEX_SET_MAX 8192 /* members are below this number */
 
@@ -23,8 +23,6 @@ struct index_set {
     uint64_t words[INDEX_SET_MAX / 64];
 };
 
-void index_set_add(struct index_set *set, uint32_t member);
-bool index_set_has(const struct index_set *set, uint32_t member);
 uint32_t index_set_count(const struct index_set *set);
 /** Remove from `set` what `other` lacks. */
 void index_set_meet(struct index_set *set, const struct index_set *other);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growing text, to which every writer of topology/ appends.
+ * A growing text, to which every writer appends.
  *
  * One idea: a failure is kept, so a writer appends without checks and checks once, at the
  * end.
  * Invariant: after a failure nothing is appended; numbers have a decimal point in every
  * locale.
  */
-#ifndef TRYST_TOPOLOGY_BASE_TEXT_H
-#define TRYST_TOPOLOGY_BASE_TEXT_H
+#ifndef TRYST_CORE_TEXT_GROWING_TEXT_H
+#define TRYST_CORE_TEXT_GROWING_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

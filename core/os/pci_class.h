@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kind of a PCI device, by its class and ids. */
-#ifndef TRYST_TOPOLOGY_MACHINE_PCI_CLASS_H
-#define TRYST_TOPOLOGY_MACHINE_PCI_CLASS_H
+#ifndef TRYST_CORE_OS_PCI_CLASS_H
+#define TRYST_CORE_OS_PCI_CLASS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled plans as bytes (compiled.h has the layout). */
-#ifndef TRYST_TOPOLOGY_SIZED_COMPILED_WIRE_H
-#define TRYST_TOPOLOGY_SIZED_COMPILED_WIRE_H
+#ifndef TRYST_COLLECTIVES_PLAN_COMPILED_WIRE_H
+#define TRYST_COLLECTIVES_PLAN_COMPILED_WIRE_H
 
 #include "compiled.h"
 

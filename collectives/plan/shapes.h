@@ -8,10 +8,10 @@
  * In a pair of trees (Sanders, Speck, Träff 2009) each rank has children in at most one
  * tree, so each tree carries half of the tensor at the full rate of a link, in depth log2
  * n.
- * Invariant: parents are GRAPH_NONE at the root alone; equal orders give equal trees.
+ * Invariant: parents are PLAN_NO_RANK at the root alone; equal orders give equal trees.
  */
-#ifndef TRYST_TOPOLOGY_SIZED_SHAPES_H
-#define TRYST_TOPOLOGY_SIZED_SHAPES_H
+#ifndef TRYST_COLLECTIVES_PLAN_SHAPES_H
+#define TRYST_COLLECTIVES_PLAN_SHAPES_H
 
 #include <stdbool.h>
 #include <stdint.h>

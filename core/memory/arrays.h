@@ -8,8 +8,8 @@
  * Invariant: an array of the list is never resized and never freed alone.
  * Threads: one at a time for each list.
  */
-#ifndef TRYST_TOPOLOGY_BASE_ARRAYS_H
-#define TRYST_TOPOLOGY_BASE_ARRAYS_H
+#ifndef TRYST_CORE_MEMORY_ARRAYS_H
+#define TRYST_CORE_MEMORY_ARRAYS_H
 
 #include <stddef.h>
 #include <stdint.h>

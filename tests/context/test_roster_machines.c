@@ -1,24 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph of the machines in a roster: when there is a graph, its rates, and that its
- * plan is predicted to be no slower than the plan for equal links. */
+/* The machines in a roster: when they are planned for, their rates in the planner's
+ * graph, and that the plan is predicted to be no slower than the plan for equal links. */
 #include "support/unit.h"
 
 #include <math.h>
 
-#include "context/roster_graph.h"
+#include "collectives/plan/compiled_equal.h"
+#include "context/roster_machines.h"
 #include "core/os/clock.h"
 #include "sites.h"
+#include "topology/planner/cluster_graph.h"
 #include "topology/routes/overlay.h"
 #include "topology/sized/compiled_make.h"
 #include "topology/sized/compiled_time.h"
 
-static struct roster_graph graph_of(const struct sites *sites)
+/* What rank 0 plans for. */
+struct made {
+    struct graph *graph; /* NULL: all links count as equal */
+    bool rates_assumed;
+};
+
+static tryst_status made_open(const struct roster *roster, struct err *err,
+                              struct made *made_p)
+{
+    struct roster_machines machines;
+    tryst_status status = roster_machines_find(roster, err, &machines);
+    if (status)
+        return status;
+    *made_p = (struct made){.rates_assumed = machines.rates_assumed};
+    if (!machines.alike)
+        status = cluster_graph_build(&machines.cluster, err, &made_p->graph);
+    roster_machines_drop(&machines);
+    return status;
+}
+
+static struct made graph_of(const struct sites *sites)
 {
     struct err err = ERR_INIT;
     struct roster roster;
-    struct roster_graph made;
+    struct made made;
     sites_roster(sites, &roster);
-    if (roster_graph_open(&roster, &err, &made) != TRYST_OK)
+    if (made_open(&roster, &err, &made) != TRYST_OK)
         fail_msg("%s", err.text);
     roster_close(&roster);
     return made;
@@ -47,7 +69,7 @@ static void alike_has_no_graph(void **state)
         {{.count = 513, .ranks_each = 2, .mbit = {10000}}, true},
     };
     for (size_t k = 0; k < COUNT_OF(rows); k++) {
-        struct roster_graph made = graph_of(&rows[k].sites);
+        struct made made = graph_of(&rows[k].sites);
         if ((made.graph == NULL) != rows[k].alike)
             fail_msg("row %zu", k);
         graph_close(made.graph);
@@ -124,7 +146,7 @@ static void rates_are_those_of_rails(void **state)
         {{.count = 2, .ranks_each = 2}, 10000, 10000, true, false, false},
     };
     for (size_t k = 0; k < COUNT_OF(rows); k++) {
-        struct roster_graph made = graph_of(&rows[k].sites);
+        struct made made = graph_of(&rows[k].sites);
         assert_non_null(made.graph);
         assert_int_equal(made.rates_assumed, rows[k].assumed);
         const struct graph_link *first = nic_link(made.graph, 0),
@@ -141,7 +163,7 @@ static void ranks_sit_on_their_machines(void **state)
 {
     const struct sites sites = {
         .count = 3, .ranks_each = 2, .in_turn = true, .mbit = {10000}};
-    struct roster_graph made = graph_of(&sites);
+    struct made made = graph_of(&sites);
     assert_int_equal(made.graph->ranks_count, 6);
     for (int rank = 0; rank < 6; rank++) {
         uint32_t at = graph_machine(made.graph, made.graph->ranks[rank]);
@@ -156,13 +178,13 @@ static void no_memory(void **state)
 {
     const struct sites sites = {.count = 2, .ranks_each = 2, .mbit = {10000}};
     struct roster roster;
-    struct roster_graph made;
+    struct made made;
     tryst_status status = TRYST_E_NOMEM;
     sites_roster(&sites, &roster);
     for (uint64_t k = 1; status == TRYST_E_NOMEM; k++) {
         struct err err = ERR_INIT;
         alloc_fail_at(k);
-        status = roster_graph_open(&roster, &err, &made);
+        status = made_open(&roster, &err, &made);
         bool failed = alloc_fail_off();
         assert_int_equal(status, failed ? TRYST_E_NOMEM : TRYST_OK);
         assert_int_equal(err.text[0] != 0, failed);
@@ -174,14 +196,14 @@ static void no_memory(void **state)
 /* ---- plans ------------------------------------------------------------------------- */
 
 struct planned {
-    struct roster_graph made;
+    struct made made;
     struct overlay *overlay;
     struct plan *plan;
     struct plan_sizes *sizes;
     double equal_s[PLAN_SIZES]; /* seconds of the plan for equal links */
 };
 
-/* Plan as group_plan.c does. */
+/* Plan as planner.c does. */
 static void planned_open(struct planned *planned, const struct sites *sites)
 {
     static const struct compiled_params no_params;

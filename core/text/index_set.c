@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-void index_set_add(struct index_set *set, uint32_t member)
+static void index_set_add(struct index_set *set, uint32_t member)
 {
     if (member < INDEX_SET_MAX)
         set->words[member / 64] |= (uint64_t)1 << member % 64;
 }
 
-bool index_set_has(const struct index_set *set, uint32_t member)
+static bool index_set_has(const struct index_set *set, uint32_t member)
 {
     return member < INDEX_SET_MAX && set->words[member / 64] >> member % 64 & 1;
 }

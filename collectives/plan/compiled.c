@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled plans in memory: look-up and order of children; see compiled.h.
+ * Compiled plans in memory: look-up, order of children, building; see compiled.h.
  *
  * Invariant: all computations use integers, and no result depends on the order in which
  * qsort puts equal items.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiled_own.h"
+#include "compiled_build.h"
 
 void compiled_plan_close(struct compiled_plan *plan)
 {
@@ -48,7 +48,7 @@ static void parts_find(const uint32_t *parent, uint32_t n, struct part *parts)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t height = 0;
-        for (uint32_t at = i; at != GRAPH_NONE; at = parent[at], height++) {
+        for (uint32_t at = i; at != PLAN_NO_RANK; at = parent[at], height++) {
             parts[at].ranks++;
             if (parts[at].height < height)
                 parts[at].height = height;
@@ -60,7 +60,7 @@ static void parts_find(const uint32_t *parent, uint32_t n, struct part *parts)
 static void first_set(const struct compiled_half *half, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (half->parent[i] != GRAPH_NONE)
+        if (half->parent[i] != PLAN_NO_RANK)
             half->first[half->parent[i] + 1]++;
     for (uint32_t i = 0; i < n; i++)
         half->first[i + 1] += half->first[i];
@@ -87,8 +87,9 @@ static uint64_t part_key(const struct part *parts, uint32_t i)
     return (uint64_t)parts[i].height << 42 | (uint64_t)parts[i].ranks << 21 | i;
 }
 
-tryst_status compiled_half_order(struct arrays *arrays, uint32_t n,
-                                 struct compiled_half *half)
+/* List the children of each rank in the order of addition, from half->parent. */
+static tryst_status half_order(struct arrays *arrays, uint32_t n,
+                               struct compiled_half *half)
 {
     struct arrays scratch = {0};
     struct part *parts = arrays_alloc(&scratch, n, sizeof *parts);
@@ -105,7 +106,7 @@ tryst_status compiled_half_order(struct arrays *arrays, uint32_t n,
         qsort(keys, n, sizeof *keys, number_order);
         for (uint32_t k = 0; k < n; k++) {
             uint32_t i = keys[k] & 0x1fffff, parent = half->parent[i];
-            if (parent != GRAPH_NONE)
+            if (parent != PLAN_NO_RANK)
                 half->child[half->first[parent] + filled[parent]++] = i;
         }
     }
@@ -125,4 +126,57 @@ tryst_status compiled_half_reverse(struct arrays *arrays, uint32_t n,
         for (uint32_t k = from->first[i]; k < from->first[i + 1]; k++)
             half->child[from->first[i] + from->first[i + 1] - 1 - k] = from->child[k];
     return TRYST_OK;
+}
+
+/* ---- building -------------------------------------------------------------------- */
+
+tryst_status compiled_plan_new(uint32_t ranks_count, const struct compiled_params *params,
+                               struct compiled_plan **plan_p)
+{
+    struct compiled_plan *plan = mem_zalloc(sizeof *plan);
+    if (!plan)
+        return TRYST_E_NOMEM;
+    plan->epoch = params->epoch;
+    plan->ranks_count = ranks_count;
+    plan->members = arrays_alloc(&plan->arrays, ranks_count, sizeof *plan->members);
+    for (uint32_t i = 0; plan->members && i < ranks_count; i++)
+        plan->members[i] = params->members ? params->members[i] : i;
+    plan->out_bytes_per_s =
+        arrays_alloc(&plan->arrays, ranks_count, sizeof *plan->out_bytes_per_s);
+    *plan_p = plan;
+    return plan->arrays.status;
+}
+
+/* List the children of a half down that has no equal half up: the tallest subtree
+ * first. */
+static tryst_status down_order(struct compiled_plan *plan, struct compiled_half *down)
+{
+    struct compiled_half up = {.parent = down->parent};
+    tryst_status status = half_order(&plan->arrays, plan->ranks_count, &up);
+    return status ? status
+                  : compiled_half_reverse(&plan->arrays, plan->ranks_count, &up, down);
+}
+
+static tryst_status tree_finish(struct compiled_plan *plan, struct compiled_tree *tree)
+{
+    tryst_status status = TRYST_OK;
+    if (tree->up.parent)
+        status = half_order(&plan->arrays, plan->ranks_count, &tree->up);
+    if (!status && compiled_tree_alike(tree, plan->ranks_count))
+        return compiled_half_reverse(&plan->arrays, plan->ranks_count, &tree->up,
+                                     &tree->down);
+    return !status && tree->down.parent ? down_order(plan, &tree->down) : status;
+}
+
+tryst_status compiled_plan_end(tryst_status status, struct compiled_plan *plan,
+                               struct err *err, struct compiled_plan **plan_p)
+{
+    for (uint32_t t = 0; status == TRYST_OK && t < plan->trees_count; t++)
+        status = tree_finish(plan, &plan->trees[t]);
+    if (status == TRYST_OK) {
+        *plan_p = plan;
+        return status;
+    }
+    compiled_plan_close(plan);
+    return err_set(err, status, "cannot compile a plan: out of memory");
 }

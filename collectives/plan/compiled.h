@@ -13,7 +13,7 @@
  *   u64 bound          bytes/s that no plan exceeds
  *   u32 member × ranks the member's rank in the job
  *   u64 out × ranks    bytes/s that the network carries from the rank's machine
- *                      (out_rates.h); 0: unknown
+ *                      (topology/sized/out_rates.h); 0: unknown
  *   tree × trees:      u32 halves (1 up, 2 down, 4 alike), u32 root
  *                      rank parent × ranks for each half; `alike`: once
  *                      rank child × (ranks − 1) for each half, by rising parent; a
@@ -31,10 +31,12 @@
  * indices exist, all classes of an operation have the same tree 0, and each `out` is 0
  * where rates are assumed. Until decoded, bytes from other ranks are hostile.
  */
-#ifndef TRYST_TOPOLOGY_SIZED_COMPILED_H
-#define TRYST_TOPOLOGY_SIZED_COMPILED_H
+#ifndef TRYST_COLLECTIVES_PLAN_COMPILED_H
+#define TRYST_COLLECTIVES_PLAN_COMPILED_H
 
-#include "topology/plan/plan.h"
+#include "core/memory/arrays.h"
+#include "core/text/err.h"
+#include "plan_op.h"
 
 #define COMPILED_VERSION 4u
 /** Flag: the rates are nominal, since the links' rates are unknown. */
@@ -42,9 +44,20 @@
 /** The highest rate, for links that do not limit. */
 #define COMPILED_RATE_MOST UINT64_C(1000000000000000)
 
+/** The assumed rate of a link of unknown rate: 10 Gbit/s. If no rate is known, the flag
+ *  COMPILED_RATES_ASSUMED is set. */
+#define COMPILED_RATE_ASSUMED UINT64_C(1250000000)
+
+struct compiled_params {
+    uint32_t epoch;
+    const uint32_t *members; /**< ranks in the job; NULL: 0, 1, 2… */
+    /** For equal links: each rank is alone on its machine, so links are a network's. */
+    bool apart;
+};
+
 /** One half of a tree. Children of rank r are child[k], first[r] ≤ k < first[r + 1]. */
 struct compiled_half {
-    uint32_t *parent; /**< GRAPH_NONE at the root; NULL: the tree has no such half */
+    uint32_t *parent; /**< PLAN_NO_RANK at the root; NULL: the tree has no such half */
     uint32_t *first, *child;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See text.h. Room doubles, so the bytes of a large text are copied only a few times. */
-#include "text.h"
+/* See growing_text.h. Room doubles, so the bytes of a large text are copied only a few
+ * times. */
+#include "growing_text.h"
 
 #include <locale.h>
 #include <stdarg.h>
@@ -110,8 +111,7 @@ tryst_status text_release(struct text *text, struct err *err, char **string_p)
     text_add(text, "");
     if (text->failed) {
         text_drop(text);
-        return err_set(err, TRYST_E_NOMEM,
-                       "cannot write the text of a graph: out of memory");
+        return err_set(err, TRYST_E_NOMEM, "cannot write a text: out of memory");
     }
     *string_p = text->data;
     *text = (struct text){0};

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "compiled_own.h"
+#include "compiled_build.h"
 #include "core/text/hash.h"
 
 #define MAGIC          0x4e504354u /* "TCPN" in memory order */
@@ -163,7 +163,7 @@ static uint32_t get_rank(struct reader *reader)
 {
     unsigned width = rank_width(reader);
     uint64_t rank = get(reader, width);
-    return rank == (width == 2 ? 0xffffu : UINT32_MAX) ? GRAPH_NONE : (uint32_t)rank;
+    return rank == (width == 2 ? 0xffffu : UINT32_MAX) ? PLAN_NO_RANK : (uint32_t)rank;
 }
 
 /* True if `count` items of at least `bytes` bytes each can follow. */
@@ -287,7 +287,7 @@ static tryst_status parents_decode(struct reader *reader, uint32_t t, uint32_t r
         parent[i] = get_rank(reader);
         if (reader->left == SIZE_MAX)
             return cut_short(reader);
-        if (i == root ? parent[i] != GRAPH_NONE : parent[i] >= n)
+        if (i == root ? parent[i] != PLAN_NO_RANK : parent[i] >= n)
             return refuse(reader,
                           "tree %u of a compiled plan: rank %u has no such parent", t, i);
     }
@@ -306,7 +306,7 @@ static tryst_status children_decode(struct reader *reader, uint32_t t,
         uint32_t child = get_rank(reader);
         if (reader->left == SIZE_MAX)
             return cut_short(reader);
-        if (child >= n || reader->seen[child] || half->parent[child] == GRAPH_NONE ||
+        if (child >= n || reader->seen[child] || half->parent[child] == PLAN_NO_RANK ||
             half->parent[child] < at)
             return refuse(reader,
                           "tree %u of a compiled plan: item %u of the children is not "

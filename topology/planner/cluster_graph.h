@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file cluster_graph.h
+ *  The machines of a group as a graph.
+ *
+ *      rank0 ─┐
+ *      rank1 ─┴─ machine ─── NIC ─── switch ─── NIC ─── machine ─── rank2
+ *           memory     no limit    rate    rate    no limit    no limit: one rank
+ *
+ *  - The switch has no limit. The link of a NIC of an assumed rate has ORIGIN_NONE.
+ *  - Ranks of one machine share memory links at the rate of one core
+ *    (SUM_CORE_BYTES_PER_S, measured). A rank alone on its machine has no limit there,
+ *    since a memory link would hide the rate of a fast NIC.
+ *  - Latencies are unknown, as for machines read from hwloc.
+ */
+#ifndef TRYST_TOPOLOGY_PLANNER_CLUSTER_GRAPH_H
+#define TRYST_TOPOLOGY_PLANNER_CLUSTER_GRAPH_H
+
+#include "collectives/plan/planner.h"
+
+/** Build the graph, which is sealed; machines keep their numbers in the names of nodes.
+ *  Returns TRYST_OK, or TRYST_E_NOMEM with a text. */
+tryst_status cluster_graph_build(const struct planner_cluster *cluster, struct err *err,
+                                 struct graph **graph_p);
+
+#endif
