@@ -138,7 +138,7 @@ static uint64_t params_bytes(const tryst_coll_params *params)
 /* Return the class of the tensor or, with blocks, of one block. Lists use the slices
  * of large tensors (parts.c). */
 static const struct coll_class *class_for(const struct coll_plan *plan,
-                                         const tryst_coll_params *params)
+                                          const tryst_coll_params *params)
 {
     return coll_kind_is_list(params->kind) ? &plan->classes[plan->classes_count - 1]
                                            : coll_class_of(plan, params_bytes(params));
