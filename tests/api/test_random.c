@@ -550,18 +550,19 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread, bool l
     const char *config[16] = {"progress_thread", progress_thread ? "1" : "0"};
     for (int i = 0; more && more[i]; i++)
         config[2 + i] = more[i];
-    *run =
-        (struct random_run){.seed = seed,
-                            .ops = ops,
-                            .step_pairs = (int)step_pairs,
-                            .device_share = (int)harness_setting("TRYST_TEST_DEVICE", 0),
-                            .fabric_bytes = harness_setting("TRYST_TEST_FABRIC_BYTES", 0),
-                            .bytes_least = harness_setting("TRYST_TEST_LEAST", 0),
-                            .bytes_max = harness_setting("TRYST_TEST_BYTES", 1 << 20),
-                            .threads = threads,
-                            .progress_thread = progress_thread,
-                            .leaves = leaves,
-                            .tight = more != NULL};
+    *run = (struct random_run){
+        .seed = seed,
+        .ops = ops,
+        .step_pairs = (int)step_pairs,
+        /* ranks that leave open no device */
+        .device_share = leaves ? 0 : (int)harness_setting("TRYST_TEST_DEVICE", 0),
+        .fabric_bytes = harness_setting("TRYST_TEST_FABRIC_BYTES", 0),
+        .bytes_least = harness_setting("TRYST_TEST_LEAST", 0),
+        .bytes_max = harness_setting("TRYST_TEST_BYTES", 1 << 20),
+        .threads = threads,
+        .progress_thread = progress_thread,
+        .leaves = leaves,
+        .tight = more != NULL};
     for (size_t i = 0; i < pairs; i++) {
         atomic_init(&run->outcomes[i].send, UNSEEN);
         atomic_init(&run->outcomes[i].recv, UNSEEN);
