@@ -40,6 +40,7 @@ static tryst_status tree_flow_start(struct rendezvous *rdv, struct coll_tree_run
     bool sends = index < part_up_flows(part)
                      ? coll_up_flow_set(at, index, &tensor.data)
                      : coll_down_flow_set(at, index, &tensor.data);
+    tensor.mem = coll_region_of(run, tensor.data);
     struct flow_params params = {.scope = run->op->scope,
                                  .step_id = run->op->step_id,
                                  .key = run->coll->keys[part->flow_at + index],

@@ -91,7 +91,14 @@ static tryst_status tensor_copy(const tryst_coll *coll, bool of_out, enum given 
         return refuse(TRYST_E_INVALID,
                       "cannot submit: %s->data is NULL; %" PRIu64 " elements need memory",
                       name, copy->count);
-    return TRYST_OK;
+    tryst_status status =
+        group_memory_check(coll->group, copy, tensor_bytes(coll, copy->count));
+    return status == TRYST_OK
+               ? status
+               : refuse(status,
+                        "cannot submit: %s->mem %p does not cover the tensor at %p, or "
+                        "ready_event is set: %s",
+                        name, (void *)copy->mem, copy->data, tryst_status_str(status));
 }
 
 /* Return this rank's own block in `all`, or `all` if it has no blocks; NULL: it is not
@@ -111,6 +118,17 @@ static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_b
     return x < y ? y - x < a_bytes && b_bytes : x - y < b_bytes && a_bytes;
 }
 
+struct tryst_mem *coll_region_of(const struct coll_run *run, const char *data)
+{
+    const tryst_tensor *const tensors[] = {&run->in, &run->out};
+    for (int i = 0; i < 2; i++) {
+        uint64_t bytes = tensor_bytes(run->coll, tensors[i]->count);
+        if (tensors[i]->mem && overlap(tensors[i]->data, bytes, data, 1))
+            return tensors[i]->mem;
+    }
+    return NULL;
+}
+
 /* Set the missing tensor of a collective in place, and refuse any other overlap. */
 static tryst_status in_place_check(struct coll_run *run)
 {
@@ -118,11 +136,12 @@ static tryst_status in_place_check(struct coll_run *run)
     tryst_tensor *in = &run->in, *out = &run->out;
     bool in_has_all = coll->in_blocks.is_given;
     bool is_alltoall = in_has_all && coll->out_blocks.is_given; /* never in place */
-    tryst_tensor *one = in_has_all ? out : in;
+    tryst_tensor *one = in_has_all ? out : in, *all = in_has_all ? in : out;
     char *own = in_has_all ? own_block(coll, in, &coll->in_blocks)
                            : own_block(coll, out, &coll->out_blocks);
     if (!is_alltoall && (!one->data || one->data == own)) {
         one->data = own;
+        one->mem = all->mem;
         return TRYST_OK;
     }
     if (!in->data || !out->data ||

@@ -14,6 +14,9 @@
 tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *in,
                         const tryst_tensor *out, const tryst_op_params *params,
                         tryst_op **op_p);
+/** Return the registered region that holds `data`, which is in a tensor of the run; NULL:
+ *  none does, as for private memory. */
+struct tryst_mem *coll_region_of(const struct coll_run *run, const char *data);
 /** Copy the result of a packed collective to `out`. */
 void coll_unpack(struct coll_run *run);
 

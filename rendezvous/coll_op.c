@@ -21,6 +21,7 @@
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/loss.h"
 #include "rendezvous/progress/submission.h"
+#include "rendezvous/protocol/op_device.h"
 #include "step.h"
 
 /* ---- steps, groups and keys -------------------------------------------------------- */
@@ -48,6 +49,16 @@ tryst_status group_check(const tryst_group *group, const char *call)
 {
     tryst_status status = rendezvous_usable(group->rdv);
     return status == TRYST_OK ? status : refuse_unusable(call, status);
+}
+
+tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
+                                uint64_t bytes)
+{
+    struct rendezvous *rdv = group->rdv;
+    tryst_status status = op_memory_check(rdv, tensor, bytes);
+    if (status == TRYST_OK)
+        tensor->mem = op_memory_find(rdv, tensor, bytes);
+    return status;
 }
 
 tryst_status group_key(const tryst_group *group, int src, int dst, const char *edge,

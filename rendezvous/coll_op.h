@@ -22,6 +22,11 @@ bool group_is_spread(const tryst_group *group);
 /** Refuse a call in a forked child and in a context that closes, with the text "cannot
  *  <call>: ..." for tryst_last_error. Any thread. */
 tryst_status group_check(const tryst_group *group, const char *call);
+/** Check the memory of a tensor of `bytes` bytes. Set tensor->mem, if it is NULL and the
+ *  tensor is large enough for bulk, to a registered region that covers the tensor, if
+ *  there is one. TRYST_OK, TRYST_E_INVALID (op_memory_check). Any thread. */
+tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
+                                uint64_t bytes);
 /** Prepare the key of `edge`, a reserved name, from `src` to `dst`. TRYST_OK,
  *  TRYST_E_INVALID (too long), TRYST_E_NOMEM, with a text for tryst_last_error. Any
  *  thread. */

@@ -128,22 +128,12 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
                   key->src_rank, incarnation);
 }
 
-/* Copy the tensor's fields. If the tensor names no region and is large enough for bulk,
- * find a registered region that covers it. */
-static void op_tensor_copy(tryst_op *op, const tryst_tensor *tensor)
-{
-    op_tensor_set(op, tensor, tensor->count * dtype_bytes(tensor->dtype));
-    if (!tensor->mem && op->bytes > EAGER_BYTES_LIMIT && op->rdv->memory)
-        op->tensor.mem = memory_find(op->rdv->memory, tensor->data, op->bytes);
-}
-
 static void op_params_copy(tryst_op *op, const tryst_tensor *tensor,
                            const tryst_op_params *params)
 {
+    op_tensor_set(op, tensor, tensor ? tensor->count * dtype_bytes(tensor->dtype) : 0);
     if (tensor)
-        op_tensor_copy(op, tensor);
-    else
-        op_tensor_set(op, NULL, 0);
+        op->tensor.mem = op_memory_find(op->rdv, tensor, op->bytes);
     if (!params)
         return;
     op_params_set(op, params);

@@ -15,7 +15,7 @@ enum urgency_class { URGENCY_TRAINING, URGENCY_BACKGROUND, URGENCY_CLASSES };
 struct urgency {
     uint64_t sort_key; /**< class and priority, from urgency_sort_key */
     uint64_t step;
-    uint64_t number; /**< number of the submission at this rank */
+    uint64_t number; /**< of the submission at this rank; collectives: from their name */
 };
 
 static inline uint64_t urgency_sort_key(enum urgency_class kind, int32_t priority)

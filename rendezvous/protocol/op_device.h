@@ -22,6 +22,7 @@
 
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/wire/wire.h"
 
 /** Device memory that cannot be used is logged at most once in this interval. */
 #define DEVICES_LOG_NS (10 * NS_PER_S)
@@ -76,6 +77,15 @@ static inline tryst_status op_memory_check(struct rendezvous *rdv,
     return __builtin_expect(plain && !tensor->ready_event, 1)
                ? TRYST_OK
                : op_memory_check_named(rdv, tensor, bytes);
+}
+/** Return the region that the tensor names or, if it names none and is large enough for
+ *  bulk, one that covers its `bytes`. NULL: there is none. Any thread. */
+static inline struct tryst_mem *op_memory_find(const struct rendezvous *rdv,
+                                               const tryst_tensor *tensor, uint64_t bytes)
+{
+    return tensor->mem || bytes <= EAGER_BYTES_LIMIT || !rdv->memory
+               ? tensor->mem
+               : memory_find(rdv->memory, tensor->data, bytes);
 }
 /** Finish a check that returned TRYST_IN_PROGRESS: blocks while the driver starts. */
 tryst_status op_memory_check_now(struct rendezvous *rdv, const tryst_tensor *tensor);
