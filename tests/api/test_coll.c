@@ -226,6 +226,13 @@ static void refuse_main(struct harness_rank *rank)
     tryst_tensor device = good;
     tryst_op_params dead = {.struct_size = sizeof dead, .flags = TRYST_OP_DEAD};
     device.memory = TRYST_MEMORY_CUDA;
+    /* a region elsewhere, and an event of memory that has none */
+    double other[8];
+    tryst_tensor elsewhere = good, awaited = good;
+    CHECK_STATUS(tryst_mem_register(rank->ctx, other, sizeof other, TRYST_MEMORY_HOST, 0,
+                                    &elsewhere.mem),
+                 TRYST_OK);
+    awaited.ready_event = other;
     tryst_reduce_op sum = TRYST_REDUCE_SUM;
 #define ALLREDUCE(name, in, out, op, params) \
     tryst_allreduce(step, name, in, out, op, params, NULL)
@@ -239,6 +246,10 @@ static void refuse_main(struct harness_rank *rank)
     refuse_check(ALLREDUCE("x", NULL, &untyped, sum, NULL), TRYST_E_INVALID, "dtype");
     refuse_check(ALLREDUCE("x", NULL, &nowhere, sum, NULL), TRYST_E_INVALID, "data");
     refuse_check(ALLREDUCE("x", NULL, &device, sum, NULL), TRYST_E_UNSUPPORTED, "host");
+    refuse_check(ALLREDUCE("x", NULL, &elsewhere, sum, NULL), TRYST_E_INVALID,
+                 "out->mem");
+    refuse_check(ALLREDUCE("x", &awaited, &good, sum, NULL), TRYST_E_INVALID,
+                 "ready_event");
     refuse_check(ALLREDUCE("x", NULL, &good, TRYST_REDUCE_XOR, NULL), TRYST_E_INVALID,
                  "xor");
     refuse_check(ALLREDUCE("x", NULL, &good, (tryst_reduce_op)77, NULL), TRYST_E_INVALID,
@@ -261,6 +272,7 @@ static void refuse_main(struct harness_rank *rank)
 #undef ALLREDUCE
     kinds_refuse(rank->group);
     harness_step_close(step);
+    tryst_mem_release(elsewhere.mem);
 }
 
 static void test_refusals(void **state)
