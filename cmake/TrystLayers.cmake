@@ -229,7 +229,8 @@ endfunction()
 
 # Of libtryst's modules; it reaches the loader and each module as TRYST_MODULE_ABI_ID.
 function(tryst_module_abi_id id_p)
-    tryst_abi_id(id collectives/plan/planner.h core/os/poller.h core/text/err.h include/tryst/device.h
+    tryst_abi_id(id collectives/plan/planner.h core/memory/urgency.h core/os/poller.h core/text/err.h
+                 include/tryst/device.h
                  include/tryst/status.h include/tryst/types.h transports/memory/memory.h
                  transports/memory/memory_ops.h transports/module.h transports/transport.h)
     set(${id_p} "${id}" PARENT_SCOPE)

@@ -239,16 +239,17 @@ static void colls_fail(void *arg, tryst_op *op, struct cause cause, const char *
         run_fail(run, cause, text);
 }
 
-static void colls_raise(void *arg, tryst_op *op, uint64_t rank)
+static void colls_raise(void *arg, tryst_op *op, uint64_t sort_key)
 {
     struct coll_run *run = op->coll;
     (void)arg;
-    if (!run || rank >= run->urgency.sort_key)
+    if (!run || sort_key >= run->urgency.sort_key)
         return;
     bool queued = urgent_remove(&run->work);
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         run->flows[i].requeues = urgent_remove(&run->flows[i].waiter);
-    run->urgency.sort_key = op->urgency.sort_key = rank; /* the run is in no queue now */
+    run->urgency.sort_key = op->urgency.sort_key =
+        sort_key; /* the run is in no queue now */
     if (queued)
         run_mark(run);
     for (uint32_t i = 0; i < run->coll->flows_count; i++) {

@@ -255,25 +255,52 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
     return status;
 }
 
+/* Go on leaving. Returns true once no peer is waited for. */
+static bool leave_is_cut(void *rdv)
+{
+    return rendezvous_leave_poll(rdv) >= LEAVE_CUT;
+}
+
 /* Go on leaving. Returns true once the group may be freed. */
-static bool leave_advance(void *rdv)
+static bool leave_is_done(void *rdv)
 {
     return rendezvous_leave_poll(rdv) == LEAVE_DONE;
 }
 
-/* Leave the group. False: after CUT_NS, or immediately in a second call, a fabric still
- * holds endpoints. */
+/* Make passes until done(rdv), also while another thread waits for the lock, for which
+ * progress_until returns without a pass. */
+static bool leave_until(struct rendezvous *rdv, bool (*done)(void *rdv),
+                        uint64_t timeout_ns)
+{
+    uint64_t now_ns = clock_monotonic_ns(), until_ns = now_ns + timeout_ns;
+    while (!progress_until(rdv, done, rdv, until_ns - now_ns)) {
+        progress_pass(rdv);
+        now_ns = clock_monotonic_ns();
+        if (now_ns >= until_ns)
+            return done(rdv);
+    }
+    return true;
+}
+
+/* Leave the group: the peers are waited for as long as leave.h says, then the endpoints,
+ * at a second call for one pass. False: CUT_NS after the cut, or in a second call,
+ * endpoints are still open. */
 static bool group_leave(tryst_ctx *ctx)
 {
     char ranks[256];
-    if (ctx->leaving)
-        return progress_until(ctx->rdv, leave_advance, ctx->rdv, 0);
-    ctx->leaving = true;
-    rendezvous_live_closing(ctx->rdv);
-    progress_pass(ctx->rdv);   /* run the submissions before the close */
-    descriptors_low_refresh(); /* UCX opens sockets also while closing */
-    if (progress_until(ctx->rdv, leave_advance, ctx->rdv, LEAVE_READ_NS + CUT_NS))
+    bool first = !ctx->leaving;
+    if (first) {
+        ctx->leaving = true;
+        rendezvous_live_closing(ctx->rdv);
+        progress_pass(ctx->rdv);   /* run the submissions before the close */
+        descriptors_low_refresh(); /* UCX opens sockets also while closing */
+    }
+    while (!leave_until(ctx->rdv, leave_is_cut, LEAVE_READ_NS))
+        continue;
+    if (leave_until(ctx->rdv, leave_is_done, first ? CUT_NS : 0))
         return true;
+    if (!first)
+        return false;
     rendezvous_group_held(ctx->rdv, ranks, sizeof ranks);
     LOG_ERROR(
         &ctx->log,

@@ -39,6 +39,7 @@ enum what {
     MACHINES,   /* TRYST_TOPOLOGY is unset; the plan is for the machines of the roster */
     TOPOLOGY,   /* the plan is for TRYST_TOPOLOGY */
     UNREADABLE, /* TRYST_TOPOLOGY cannot be read */
+    NO_PLANNER, /* rank 0 cannot load the planner for TRYST_TOPOLOGY */
 };
 
 /* All ranks run equal builds (the handshake compares versions), so structs travel
@@ -127,11 +128,12 @@ static tryst_status planner_need(struct opening *opening)
 static tryst_status topology_read(struct opening *opening, const char *path)
 {
     struct topology_text *text = &opening->topology;
+    bool plans = opening->params->rank == 0;
     opening->mine.what = UNREADABLE;
     tryst_status status = topology_text_read(path, opening->err, text);
-    if (status == TRYST_OK && opening->params->rank == 0)
-        status = planner_need(opening);
-    if (status == TRYST_OK && opening->params->rank == 0)
+    if (status == TRYST_OK && plans && (status = planner_need(opening)) != TRYST_OK)
+        opening->mine.what = NO_PLANNER;
+    if (status == TRYST_OK && plans)
         status = topology_text_parse(text, opening->planner, opening->err,
                                      &opening->graph, &opening->mine.ranks);
     if (status == TRYST_OK) {
@@ -175,6 +177,11 @@ static tryst_status announce_check(const struct opening *opening,
         return err_set(opening->err, TRYST_E_CONFIG,
                        "cannot plan collectives: rank %d cannot read its TRYST_TOPOLOGY; "
                        "its own error has the reason",
+                       rank);
+    if (theirs->what == NO_PLANNER)
+        return err_set(opening->err, TRYST_E_UNSUPPORTED,
+                       "cannot plan collectives: rank %d cannot load the planner, "
+                       "which comes with libtryst_topology; its own error has the reason",
                        rank);
     if (rank == 0 && zero->what == TOPOLOGY && zero->ranks != (uint32_t)size)
         return err_set(opening->err, TRYST_E_GROUP,

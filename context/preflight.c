@@ -380,6 +380,11 @@ static void check_topology(struct preflight *self)
     if (!*path)
         FOUND(self, "TRYST_TOPOLOGY is unset: collectives are planned for the interfaces "
                     "that the ranks announce");
+    if (self->launch_known && self->launch.rank > 0) {
+        if (*path)
+            FOUND(self, "%s: rank 0 reads it; its bytes must be the same here", path);
+        return;
+    }
     if (planner_load(self->config, NULL, &err, &planner) == TRYST_OK) {
         if (*path)
             topology_read(self, planner, path);

@@ -79,7 +79,7 @@ static void acks_count(struct peer *peer)
     peer_header_queue(peer);
 }
 
-/* End all operations and steps of this rank. */
+/* Cancel all operations of this rank, and close its steps. */
 static void leave_begin(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->scopes.all, node, after) {
@@ -131,7 +131,8 @@ static bool group_is_quiet(const struct rendezvous *rdv)
     return quiet;
 }
 
-/* True if the peers have read LEAVE and all frames of this rank. */
+/* True if LEAVE has left this host on every link, and the peers that can be reached have
+ * read all frames of this rank. */
 static bool group_has_read(const struct rendezvous *rdv)
 {
     bool all = true;

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "utf8.h"
+
 int tool_file_write(const char *path, void (*print)(FILE *file, const void *what),
                     const void *what)
 {
@@ -32,14 +34,15 @@ void tool_json_string(FILE *file, const char *text)
         return;
     }
     fputc('"', file);
-    for (; *text; text++) {
+    for (int length; *text; text += length ? length : 1) {
         unsigned char c = (unsigned char)*text;
+        length = tool_char_bytes(text);
         if (c == '"' || c == '\\')
             fprintf(file, "\\%c", c);
         else if (c < 0x20)
             fprintf(file, "\\u%04x", c);
         else
-            fputc(c, file);
+            fprintf(file, "%.*s", length ? length : 3, length ? text : TOOL_NO_CHAR);
     }
     fputc('"', file);
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "utf8.h"
+
 #define TICKS_WANTED 8
 
 void tool_svg_begin(FILE *out, int width, int height, const char *style)
@@ -29,17 +31,11 @@ void tool_svg_end(FILE *out)
     fputs("</svg>\n", out);
 }
 
-/* Return the length of the character at `at`; 0 if it is not one that XML may have: no
- * UTF-8, or a control character. */
+/* Return the length of the character at `at`; 0 if it is not one that XML may have. */
 static int char_bytes(const char *at)
 {
-    const unsigned char *c = (const unsigned char *)at;
-    int length = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
-    for (int i = 1; i < length; i++)
-        if ((c[i] & 0xc0) != 0x80)
-            return 0;
-    bool first = c[0] < 0x80 ? c[0] >= ' ' && c[0] != 0x7f : c[0] >= 0xc2 && c[0] < 0xf5;
-    return first ? length : 0;
+    bool is_control = (unsigned char)*at < ' ' || *at == 0x7f;
+    return is_control ? 0 : tool_char_bytes(at);
 }
 
 static void escaped_print(FILE *out, const char *format, va_list args)
@@ -54,7 +50,7 @@ static void escaped_print(FILE *out, const char *format, va_list args)
         case '<': fputs("&lt;", out); break;
         case '>': fputs("&gt;", out); break;
         case '&': fputs("&amp;", out); break;
-        default: fprintf(out, "%.*s", length ? length : 3, length ? at : "\xef\xbf\xbd");
+        default: fprintf(out, "%.*s", length ? length : 3, length ? at : TOOL_NO_CHAR);
         }
     }
     free(text);

@@ -4,10 +4,11 @@
  *  kind or planner.
  *
  *  A module exports one symbol, TRYST_MODULE_ENTRY, links no Tryst library, and reaches
- *  core only through this table. So one file works with the shared library, the static
- *  one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
- *  hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h,
- *  module.h, core/os/poller.h, tryst/device.h, tryst/types.h, tryst/status.h,
+ *  core only through this table (the planner has copies of core's functions instead). So
+ *  one file works with the shared library, the static one, and a library that was loaded
+ *  RTLD_LOCAL. Its ABI id is the version below plus a hash of the module headers
+ *  (transport.h, memory/memory.h, memory/memory_ops.h, module.h, core/memory/urgency.h,
+ *  core/os/poller.h, tryst/device.h, tryst/types.h, tryst/status.h,
  *  collectives/plan/planner.h, core/text/err.h), computed by the build. A module with
  *  another id is refused. Modules are never unloaded. Built-in transports receive the
  *  same table, so that both kinds are written alike.

@@ -14,8 +14,8 @@
 
 enum leave_state {
     LEAVE_NONE, /**< this rank is a member */
-    /** All operations have ended, and new records are answered CLOSED: until nothing is
-     *  left to send, LEAVE_QUIET_NS at most. */
+    /** All operations were canceled, all steps are closed, and new records are answered
+     *  CLOSED: until nothing is left to send, LEAVE_QUIET_NS at most. */
     LEAVE_BEGUN,
     /** LEAVE was sent to all links that were up, and is sent to each that comes up: until
      *  the peers have read this rank's last frames, LEAVE_READ_NS after the begin at

@@ -31,7 +31,7 @@
  *
  *  A send:
  *
- *   SUBMITTED ── held; neither want nor credit ────────────────────────────▶ POSTED
+ *   SUBMITTED ── held; neither want nor credit; want without a size ───────▶ POSTED
  *   SUBMITTED, POSTED ── credit; want, small or refused ───────────────────▶ INLINE
  *   SUBMITTED, POSTED ── want, large ──────────────────────────────────────▶ MATCHED
  *   POSTED ── failed ──────────────────────────────────────────────────────▶ VOID

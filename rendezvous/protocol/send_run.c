@@ -21,13 +21,13 @@ struct send_slice {
     bool left; /**< of a flow: the transport has finished with the slice */
 };
 
-/* Make `rank` as urgent as this end. Does nothing for an end without an urgency. */
-static uint64_t rank_with_end(uint64_t rank, bool has_priority, bool background,
-                              int32_t priority)
+/* Make `sort_key` as urgent as this end. Does nothing for an end without an urgency. */
+static uint64_t sort_key_with_end(uint64_t sort_key, bool has_priority, bool background,
+                                  int32_t priority)
 {
     uint64_t its =
         urgency_sort_key(background ? URGENCY_BACKGROUND : URGENCY_TRAINING, priority);
-    return (has_priority || background) && its < rank ? its : rank;
+    return (has_priority || background) && its < sort_key ? its : sort_key;
 }
 
 /* Return the urgency of the transfer: the more urgent of both ends counts; an end without
@@ -39,13 +39,13 @@ static struct urgency matched_urgency(const struct want *want, const tryst_op *o
     bool recv_sets = want->flags & (RECORD_PRIORITY | RECORD_BACKGROUND) &&
                      !(want->flags & RECORD_RAISED);
     struct urgency urgency = op->urgency;
-    uint64_t rank =
+    uint64_t sort_key =
         send_sets || recv_sets ? UINT64_MAX : urgency_sort_key(URGENCY_TRAINING, 0);
-    rank = rank_with_end(rank, op->flags & TRYST_OP_PRIORITY,
-                         op->flags & TRYST_OP_BACKGROUND, op->priority);
-    rank = rank_with_end(rank, want->flags & RECORD_PRIORITY,
-                         want->flags & RECORD_BACKGROUND, want->priority);
-    urgency.sort_key = rank & op->rdv->set.urgency_mask;
+    sort_key = sort_key_with_end(sort_key, op->flags & TRYST_OP_PRIORITY,
+                                 op->flags & TRYST_OP_BACKGROUND, op->priority);
+    sort_key = sort_key_with_end(sort_key, want->flags & RECORD_PRIORITY,
+                                 want->flags & RECORD_BACKGROUND, want->priority);
+    urgency.sort_key = sort_key & op->rdv->set.urgency_mask;
     return urgency;
 }
 

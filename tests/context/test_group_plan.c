@@ -426,7 +426,8 @@ static void without_the_planner(void **state)
     assert_int_equal(meeting.members[0].status, TRYST_E_UNSUPPORTED);
     assert_non_null(strstr(meeting.members[0].err.text, "no tryst_topology.so"));
     assert_non_null(
-        strstr(meeting.members[3].err.text, "rank 0 cannot read its TRYST_TOPOLOGY"));
+        strstr(meeting.members[3].err.text, "rank 0 cannot load the planner"));
+    assert_int_equal(meeting.members[3].status, TRYST_E_UNSUPPORTED);
     meeting_end(&meeting);
     module_path = NULL;
 }

@@ -19,7 +19,7 @@ trap 'rm -rf "$dir"' EXIT
 "$NETLAB" bytes >"$dir/after"
 # In training a rank sends to its neighbours in the pipeline, in equal parts. The weights,
 # which rank 0 gathers for the comparison and the file, are added.
-sed -n 's/^ *"bytes_sent": \([0-9]*\).*/\1/p' "$dir/json" |
+sed -n 's/.*"bytes_sent": \([0-9]*\).*/\1/p' "$dir/json" |
     awk -v ranks="$(wc -l </run/netlab/ranks)" '
         { rank = NR - 1
           for (to = rank - 1; to <= rank + 1; to += 2)

@@ -39,11 +39,12 @@ static int kind_find(const struct picture_style *styles, int count, const char *
     return row;
 }
 
-static void nodes_read(const tryst_topo *topo, struct picture *picture)
+static bool nodes_read(const tryst_topo *topo, struct picture *picture)
 {
     for (uint32_t i = 0; i < picture->nodes_count; i++) {
         tryst_topo_node node = {.struct_size = sizeof node};
-        (void)tryst_topo_node_get(topo, (int)i, &node);
+        if (tryst_topo_node_get(topo, (int)i, &node) != TRYST_OK)
+            return false;
         int kind = kind_find(node_styles, NODE_KINDS, node.kind);
         picture->nodes[i] = (struct picture_node){.name = node.name,
                                                   .short_name = node.short_name,
@@ -56,14 +57,16 @@ static void nodes_read(const tryst_topo *topo, struct picture *picture)
         if (kind == NODE_RANK)
             picture->ranks[picture->ranks_count++] = i;
     }
+    return true;
 }
 
-static void wires_read(const tryst_topo *topo, int links, struct picture *picture)
+static bool wires_read(const tryst_topo *topo, int links, struct picture *picture)
 {
     bool second = false; /* the link is the second one of a wire */
     for (int i = 0; i < links; i++) {
         tryst_topo_link link = {.struct_size = sizeof link};
-        (void)tryst_topo_link_get(topo, i, &link);
+        if (tryst_topo_link_get(topo, i, &link) != TRYST_OK)
+            return false;
         if (link.bytes_per_s > 0)
             picture->narrowest = fmin(picture->narrowest, link.bytes_per_s);
         if (isfinite(link.bytes_per_s))
@@ -81,6 +84,7 @@ static void wires_read(const tryst_topo *topo, int links, struct picture *pictur
                                       .two_way = link.two_way};
         memcpy(wire->text, link.text, sizeof wire->text);
     }
+    return true;
 }
 
 /* List the wires by their ends: a counting sort, which keeps their order. */
@@ -136,12 +140,11 @@ bool picture_open(const tryst_topo *topo, const tryst_plan *plan, struct picture
                                 .widest = -1,
                                 .narrowest = INFINITY};
     if (!picture->nodes || !picture->wires || !picture->ranks || !picture->at_first ||
-        !picture->at) {
+        !picture->at || !nodes_read(topo, picture) ||
+        !wires_read(topo, (int)links, picture)) {
         picture_close(picture);
         return false;
     }
-    nodes_read(topo, picture);
-    wires_read(topo, (int)links, picture);
     wires_sort(picture);
     turns_count(picture);
     trees_read(plan, picture);

@@ -200,6 +200,8 @@ static void output_run(struct output *output)
         }
         if (open && poll(polls, (nfds_t)output->count, waits ? SHOW_MS / 10 : -1) >= 0)
             streams_handle(output, polls);
+        else if (open && errno != EINTR)
+            _exit(errno);
     }
     _exit(polls ? output->sinks[0].error : ENOMEM);
 }

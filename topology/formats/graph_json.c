@@ -144,10 +144,14 @@ static tryst_status link_read(const struct source *source, const struct json *ob
                                         "generation",  "width",      "down",
                                         "bytes_per_s", "latency_ns", NULL};
     struct graph *graph = arg;
-    struct graph_link link = {.down = json_is(json_member(object, "down"), JSON_TRUE)};
+    const struct json *down = json_member(object, "down");
+    struct graph_link link = {.down = json_is(down, JSON_TRUE)};
     int kind = 0;
     uint64_t generation = 0, width = 0;
     tryst_status status = reader_members(source, object, "a link", names);
+    if (status == TRYST_OK && down && !link.down && !json_is(down, JSON_FALSE))
+        status =
+            reader_refuse_member(source, object, "down", "\"down\" is true or false");
     if (status == TRYST_OK)
         status = end_read(source, object, "from", true, graph, &link.from);
     if (status == TRYST_OK)

@@ -27,6 +27,9 @@
 #define VALUE_NEAR 1e-13
 /* The least right side of a row; the largest is twice this. */
 #define RAISED 1e-12
+/* Columns that are priced for a pivot, by row of the LP: of thousands, few change from
+ * one pivot to the next. */
+#define SECTION_ROWS 4
 /* Pivots after which the inverse is computed anew, against rounding errors. */
 #define FACTOR_PIVOTS 500
 
@@ -52,6 +55,7 @@ struct lp {
     double *value;     /* by position: value of the basic variable */
     double *direction; /* by position: fall of that value per unit that enters */
     uint32_t spare_count, stored_max;
+    uint32_t priced; /* the column that is priced next */
     uint32_t pivots_left, pivots_to_factor;
 };
 
@@ -145,6 +149,14 @@ tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, uint32_t pivots
 
 /* ---- pivots ------------------------------------------------------------------------ */
 
+/* Most of the time is spent here. */
+static void add_times(double *restrict to, double times, const double *restrict from,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        to[i] += times * from[i];
+}
+
 /* Find how the basic variables fall per unit of a variable that enters, and last its
  * reduced cost. */
 static void direction_set(struct lp *lp, uint32_t entering)
@@ -162,16 +174,16 @@ static void direction_set(struct lp *lp, uint32_t entering)
         const double *inverse = lp->inverse[column->rows[k]];
         if (!inverse)
             direction[column->rows[k]] += column->values[k];
-        for (uint32_t i = 0; inverse && i <= lp->size; i++)
-            direction[i] += column->values[k] * inverse[i];
+        else
+            add_times(direction, column->values[k], inverse, lp->size + 1);
     }
 }
 
 static void eliminate(const struct lp *lp, uint32_t position, double *vector)
 {
     double part = vector[position] / lp->direction[position];
-    for (uint32_t i = 0; part != 0 && i <= lp->size; i++)
-        vector[i] -= part * lp->direction[i];
+    if (part != 0)
+        add_times(vector, -part, lp->direction, lp->size + 1);
     vector[position] = part;
 }
 
@@ -316,20 +328,27 @@ static double reduced_cost(const struct lp *lp, const struct column *column)
     return cost;
 }
 
-/* Return the variable with the least reduced cost; NONE: the basis is optimal. */
-static uint32_t entering_find(const struct lp *lp)
+/* Return a variable with a reduced cost below 0, the least of those that were priced: all
+ * slacks, and columns from where the last call stopped, a section or until there is one.
+ * NONE: the basis is optimal. */
+static uint32_t entering_find(struct lp *lp)
 {
-    uint32_t best = NONE;
+    uint32_t best = NONE, count = lp->columns_count, section = SECTION_ROWS * lp->rows;
     double least = -COST_NEAR;
-    for (uint32_t v = 0; v < lp->rows + lp->columns_count; v++) {
-        const struct column *column = v < lp->rows ? NULL : &lp->columns[v - lp->rows];
-        if (column ? column->position != NONE || column->cost > 0 : !lp->inverse[v])
-            continue;
-        double cost = column ? reduced_cost(lp, column) : lp->inverse[v][lp->size];
+    for (uint32_t i = 0; i < lp->rows; i++)
+        if (lp->inverse[i] && lp->inverse[i][lp->size] < least) {
+            least = lp->inverse[i][lp->size];
+            best = i;
+        }
+    for (uint32_t n = 0; n < count && (n < section || best == NONE); n++) {
+        const struct column *column = &lp->columns[lp->priced];
+        bool enters = column->position == NONE && column->cost <= 0;
+        double cost = enters ? reduced_cost(lp, column) : 0;
         if (cost < least) {
             least = cost;
-            best = v;
+            best = lp->rows + lp->priced;
         }
+        lp->priced = lp->priced + 1 < count ? lp->priced + 1 : 0;
     }
     return best;
 }

@@ -36,7 +36,7 @@
 /* With more rows for each rank a network is a mesh and all its rows are tight (a torus
  * has 2 or 4 for each rank, a switch 1 or 2). */
 #define ROWS_DENSE 10
-#define PIVOT_WORK 2e6 /* limit of pivots × rows, over all solves */
+#define PIVOT_WORK 4e6 /* limit of pivots × rows, over all solves */
 
 struct generation {
     struct arrays arrays;
