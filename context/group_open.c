@@ -282,9 +282,9 @@ static bool leave_until(struct rendezvous *rdv, bool (*done)(void *rdv),
     return true;
 }
 
-/* Leave the group: the peers are waited for as long as leave.h says, then the endpoints,
- * at a second call for one pass. False: CUT_NS after the cut, or in a second call,
- * endpoints are still open. */
+/* Leave the group: wait for the peers, within the limits of leave.h, then for the
+ * endpoints, at a second call for one pass. False: endpoints are still open CUT_NS after
+ * the cut, or in a second call. */
 static bool group_leave(tryst_ctx *ctx)
 {
     char ranks[256];

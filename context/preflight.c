@@ -380,17 +380,14 @@ static void check_topology(struct preflight *self)
     if (!*path)
         FOUND(self, "TRYST_TOPOLOGY is unset: collectives are planned for the interfaces "
                     "that the ranks announce");
-    if (self->launch_known && self->launch.rank > 0) {
-        if (*path)
-            FOUND(self, "%s: rank 0 reads it; its bytes must be the same here", path);
-        return;
-    }
     if (planner_load(self->config, NULL, &err, &planner) == TRYST_OK) {
         if (*path)
             topology_read(self, planner, path);
         return;
     }
     FOUND(self, "%s%s", *path ? "" : "; ", err.text);
+    if (self->launch_known && self->launch.rank > 0)
+        return; /* rank 0 alone needs it */
     FAULT(self, *path ? TRYST_CHECK_FAIL : TRYST_CHECK_WARN,
           "follow the message; ranks on several hosts%s need the planner",
           *path ? " or with TRYST_TOPOLOGY" : "");

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/** Stands for what is no character. */
+/** In place of what is no character. */
 #define TOOL_NO_CHAR "\xef\xbf\xbd"
 
 /** Return the length in bytes of the character at `at`, which is not the end of its

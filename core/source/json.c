@@ -30,9 +30,10 @@ static tryst_status wrong(const struct parser *p, const char *reason)
 {
     const struct source *source = p->source;
     size_t offset = (size_t)(p->at - source->text);
-    offset -= p->at == p->end && offset > 0;
-    while (offset > 0 && (source->text[offset] & 0xc0) == 0x80)
-        offset--;
+    if (p->at == p->end && offset > 0)
+        do
+            offset--;
+        while (offset > 0 && (source->text[offset] & 0xc0) == 0x80);
     return source_refuse(source, text_place_at(source->text, source->bytes, offset),
                          "invalid JSON: %s", reason);
 }

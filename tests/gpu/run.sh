@@ -226,7 +226,7 @@ stacks() {
 
 # Print the median of a run's steps, without the first three, in tokens/s.
 median_tokens() { # <json> <tokens of a step>
-    sed -nE 's/^ *"seconds": *([0-9.e-]+).*/\1/p' "$1" | tail -n +4 | sort -g |
+    sed -nE 's/^ *\{?"seconds": *([0-9.e-]+).*/\1/p' "$1" | tail -n +4 | sort -g |
         awk -v t="$2" '{ s[NR] = $1 } END { if (NR) printf "%.0f", t / s[int((NR + 1) / 2)]; else print 0 }'
 }
 
