@@ -11,7 +11,6 @@
  */
 #include "page.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,16 +79,6 @@ static void record_put(void *at, const void *value, size_t bytes)
 }
 
 /* ---- operations -------------------------------------------------------------------- */
-
-uint32_t live_place_next(const struct live *live, uint32_t place)
-{
-    const bool *taken = live->taken;
-    const bool *next = memchr(taken + place, false, LIVE_OPS_MAX - place);
-    if (!next)
-        next = memchr(taken, false, place);
-    assert(next);
-    return (uint32_t)(next - taken);
-}
 
 __attribute__((noinline)) void live_key_put(live_word *record, const tryst_key *key)
 {

@@ -45,6 +45,7 @@ enum live_at {
 struct live {
     bool taken[LIVE_OPS_MAX];  /**< by place */
     uint32_t free_count;       /**< of places */
+    uint32_t next;             /**< where to look for another place */
     struct tryst_live_op *ops; /**< on the page */
     uint8_t waits;             /**< enum tryst_live_wait, as on the page */
     const void *waits_for; /**< operation that the thread waits for; only an address */
@@ -87,9 +88,6 @@ static inline void live_what_put(live_word *record, uint32_t what, int32_t rank)
     live_put(&record[LIVE_WHAT], what | (uint64_t)(uint32_t)rank << 32);
 }
 
-/** Return the first free place after `place`, cyclically; one is free. */
-uint32_t live_place_next(const struct live *live, uint32_t place);
-
 /** Take a place for an operation that was submitted. Each operation costs some forty
  *  instructions here. Returns the place; NULL: none is free, and the operation is only
  *  counted. */
@@ -101,8 +99,12 @@ __attribute__((always_inline)) static inline live_word *live_op_add(
     if (!live->free_count)
         return NULL;
     /* The second: a rank that sends to itself has two operations of one key. */
-    if (live->taken[place] && live->taken[place ^= 1])
-        place = live_place_next(live, place);
+    if (live->taken[place] && live->taken[place ^= 1]) {
+        /* Operations of one key mostly end in their order, so this is short. */
+        while (live->taken[live->next])
+            live->next = (live->next + 1) % LIVE_OPS_MAX;
+        place = live->next;
+    }
     live->taken[place] = true;
     live->free_count--;
     live_word *record = (live_word *)(void *)&live->ops[place];
