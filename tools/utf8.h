@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/** In place of what is no character. */
+/** U+FFFD, written for bytes that are no character. */
 #define TOOL_NO_CHAR "\xef\xbf\xbd"
 
 /** Return the length in bytes of the character at `at`, which is not the end of its

@@ -822,11 +822,11 @@ typedef struct tryst_check_item {
     const char *fix;  /**< what to do about it; "" when ok */
 } tryst_check_item;
 
-/** Check, before a job starts: settings, launcher, token, locked memory, /dev/shm, ptrace
- *  scope, descriptors, interfaces, ports, and which transports load here. `config` NULL:
- *  the environment. Calls `fn` for each check until it returns nonzero, and returns that.
- *  Strings are valid during the visit. No other process is contacted; modules stay
- *  loaded. Blocks: while they load. */
+/** Check, before a job starts: settings, launcher, token, locked memory, /dev/shm,
+ *  ptrace scope, descriptors, interfaces, ports, TRYST_TOPOLOGY and the planner, and
+ *  which transports load here. `config` NULL: the environment. Calls `fn` for each check
+ *  until it returns nonzero, and returns that. Strings are valid during the visit. No
+ *  other process is contacted; modules stay loaded. Blocks: while they load. */
 TRYST_API int tryst_check_visit(const tryst_config *config,
                                 int (*fn)(void *arg, const tryst_check_item *item),
                                 void *arg);

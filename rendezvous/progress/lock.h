@@ -5,9 +5,9 @@
  *
  *      free ─try─▶ held ─give─▶ free
  *
- *  The holder drives the engine. Each other thread waits on a condition of its own: a
- *  finished operation signals the threads that wait for it, and the release of the lock
- *  signals the first of the other threads.
+ *  The holder drives the engine. Each waiting thread has its own condition variable: the
+ *  holder signals those whose operations have finished, and at release the first of the
+ *  others.
  */
 #ifndef TRYST_RENDEZVOUS_PROGRESS_LOCK_H
 #define TRYST_RENDEZVOUS_PROGRESS_LOCK_H

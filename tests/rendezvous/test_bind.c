@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processors of the background thread, as a table over folders that imitate /sys. The
  * mask that the process was given must be respected. */
+#include "support/file_put.h"
 #include "support/unit.h"
 
 #include <sched.h>
@@ -16,20 +17,9 @@
 
 static char root[256];
 
-/* Make all folders on the way (mkdir -p), then the file. */
 static void put(const char *file, const char *text)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", root, file);
-    for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
+    file_put(root, file, text);
 }
 
 static void node_put(int node, const char *cpus)

@@ -2,6 +2,7 @@
 /* /sys, from folders that imitate it: the greatest and the present speed of a link,
  * ports' rates; then the tables of links and NVLinks as the
  * driver reports them. */
+#include "support/file_put.h"
 #include "support/unit.h"
 
 #include <stdarg.h>
@@ -17,20 +18,9 @@
 
 static char root[256];
 
-/* Make all folders on the way (mkdir -p), then the file. */
 static void put(const char *file, const char *text)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", root, file);
-    for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
+    file_put(root, file, text);
 }
 
 static void device_put(const char *address, const char *max, const char *width)
