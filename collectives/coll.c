@@ -151,8 +151,9 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
         at->is_marked = false; /* the updates serve what the additions have marked */
         coll_up_update(at);
         coll_down_update(at);
-        at->is_marked |= at->has_unit;
-        more |= at->has_unit;
+        bool is_begun = at->has_unit && !at->stalls;
+        at->is_marked |= is_begun;
+        more |= is_begun;
     }
     return more;
 }

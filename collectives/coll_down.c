@@ -5,7 +5,8 @@
  *      parent
  *         │ flow "d"
  *      1  ▼ placed at result + i * slice; where the memory is also that of the sums, only
- *           after sum i has been sent                                     result_place
+ *           after sum i has been sent, or from a parent that has read sum i itself before
+ *           it sends the result                                           result_place
  *      2  result[i] has arrived                                           result_arrived
  *         ├─────▶ child 0
  *      3  └─────▶ child 1        ready                                coll_down_update
@@ -30,7 +31,8 @@ static tryst_status result_place(struct flow *flow, uint32_t index, void **data_
     struct coll_flow *from = coll_flow_of(flow);
     struct coll_tree_run *at = from->tree;
     (void)mem_p;
-    from->waits = !coll_tree_may_place(&at->tree, index);
+    from->waits = !(flow->ahead && flow_may_borrow(flow)) &&
+                  !coll_tree_may_place(&at->tree, index);
     *data_p = at->result + index * at->part->slice_bytes;
     return from->waits ? TRYST_AGAIN : TRYST_OK;
 }
@@ -83,6 +85,14 @@ static const struct flow_ops down_reusing = {.place = result_place,
 static const struct flow_ops down_to_child = {.failing = coll_flow_failing,
                                               .ended = coll_flow_ended};
 
+/* True if the result comes from the rank that the sums go to. */
+static bool parents_are_one(const struct coll_tree_run *at)
+{
+    tryst_key *const *keys = at->run->coll->keys + at->part->flow_at;
+    return at->part->sends_up && keys[at->part->up_children]->dst_rank ==
+                                     keys[part_up_flows(at->part)]->src_rank;
+}
+
 bool coll_down_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
 {
     struct flow *flow = &at->flows[index].flow;
@@ -91,6 +101,7 @@ bool coll_down_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
     flow->ops = !receives         ? &down_to_child
                 : at->tree.reuses ? &down_reusing
                                   : &down_from_parent;
+    flow->ahead = receives && parents_are_one(at);
     if (!receives)
         flow->ready = coll_tree_ready_down(&at->tree);
     return !receives;

@@ -11,6 +11,11 @@
  *      3  ▼ landed: c0[i], c1[i] in scratch                               child_arrived
  *      4  added: sums[i] = own[i] + c0[i], then + c1[i]; the scratch
  *         is free; the root scales an average                             coll_up_add
+ *
+ *      Where this rank can read the child's memory, steps 2 to 4 need no scratch: the
+ *      slice is borrowed (tree/tree.h has the rule), read where it lies while it is
+ *      added, and returned to the child before the sum is passed on.
+ *
  *      5  ready for the parent                                            coll_up_update
  *         │ flow "u"
  *      6  ▼ sent: the transport has read sums[i]                          parent_sent
@@ -80,6 +85,13 @@ static void next_child_mark(struct coll_tree_run *at, uint32_t child)
         tree_mark(at);
 }
 
+/* True if the next slice of `child` may be granted scratch, or be borrowed. */
+static bool child_may_send(const struct coll_tree_run *at, uint32_t child)
+{
+    return at->flows[child].borrows ? coll_tree_may_borrow(&at->tree, child)
+                                    : coll_tree_may_grant(&at->tree, child);
+}
+
 static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p,
                                 struct tryst_mem **mem_p)
 {
@@ -87,15 +99,18 @@ static tryst_status child_place(struct flow *flow, uint32_t index, void **data_p
     struct coll_tree_run *at = from->tree;
     struct coll_child *child = &at->tree.children[from->child];
     (void)mem_p;
-    assert(!at->part->is_small && index == child->granted);
-    (void)index;
+    *data_p = NULL;
+    assert(!at->part->is_small && index <= child->granted);
     if (run_failed(at->run))
         return TRYST_AGAIN;
+    if (index < child->granted) /* borrowed ahead of a WANT that was deferred */
+        return TRYST_OK;
     child->slices_announced = flow->slices_announced;
-    from->waits = !coll_tree_may_grant(&at->tree, from->child);
+    from->borrows = flow_may_borrow(flow);
+    from->waits = !child_may_send(at, from->child);
     if (from->waits)
         return TRYST_AGAIN;
-    tryst_status status = buffer_get(from, data_p);
+    tryst_status status = from->borrows ? TRYST_OK : buffer_get(from, data_p);
     if (status != TRYST_OK)
         return status;
     coll_tree_grant(&at->tree, from->child, *data_p);
@@ -122,6 +137,7 @@ static void child_arrived(struct flow *flow, uint32_t index)
     struct coll_flow *from = coll_flow_of(flow);
     run_record_slice(from->tree->run);
     coll_tree_landed(&from->tree->tree, from->child, index);
+    from->tree->stalls = false;
     tree_mark(from->tree);
 }
 
@@ -157,19 +173,46 @@ static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *b
     coll->kernel->reduce(to, from, buffer, bytes / coll->element_bytes);
 }
 
-/* Compute the next `bytes` of the unit. */
-static void unit_compute(struct coll_tree_run *at, uint64_t bytes)
+/* Return the offset of the unit's next byte in the range. */
+static uint64_t unit_offset(const struct coll_tree_run *at)
+{
+    return at->unit.index * at->part->slice_bytes + at->unit_done;
+}
+
+/* Add bytes of a borrowed slice (bulk_use). */
+static void borrowed_add(void *arg, const void *data, size_t bytes)
+{
+    struct coll_tree_run *at = arg;
+    add_compute(at, unit_offset(at), data, bytes);
+}
+
+static bool unit_is_borrowed(const struct coll_tree_run *at)
+{
+    return at->unit.work == COLL_ADD && !at->unit.buffer && !at->part->is_small;
+}
+
+static struct flow *unit_flow(const struct coll_tree_run *at)
+{
+    return &at->flows[at->unit.child].flow;
+}
+
+/* Compute the next `bytes` of the unit. False: its slice cannot be read now. */
+static bool unit_compute(struct coll_tree_run *at, uint64_t bytes)
 {
     const tryst_coll *coll = at->run->coll;
-    uint64_t offset = at->unit.index * at->part->slice_bytes + at->unit_done;
+    uint64_t offset = unit_offset(at);
     if (!bytes)
-        return;
+        return true;
     switch (at->unit.work) {
     case COLL_OWN:
         own_compute(at->run, at->sums + offset, at->own + offset, bytes);
         break;
     case COLL_ADD:
-        add_compute(at, offset, (const char *)at->unit.buffer + at->unit_done, bytes);
+        if (!unit_is_borrowed(at))
+            add_compute(at, offset, (const char *)at->unit.buffer + at->unit_done, bytes);
+        else if (flow_read(unit_flow(at), at->unit.index, at->unit_done, bytes,
+                           borrowed_add, at) != TRYST_OK)
+            return false;
         break;
     case COLL_FINISH:
         coll->kernel->scale(at->sums + offset, at->sums + offset,
@@ -177,6 +220,7 @@ static void unit_compute(struct coll_tree_run *at, uint64_t bytes)
         break;
     }
     at->unit_done += bytes;
+    return true;
 }
 
 /* True if the unit was the last addition of its slice at the root. */
@@ -186,17 +230,23 @@ static bool unit_passes_on(const struct coll_tree_run *at)
            at->unit.child + 1 == at->part->up_children;
 }
 
-static void unit_end(struct coll_tree_run *at)
+/* End the unit, after which its sum may be passed on. False: the bytes of its borrowed
+ * slice do not count. */
+static bool unit_end(struct coll_tree_run *at)
 {
+    if (unit_is_borrowed(at) &&
+        flow_return(unit_flow(at), at->unit.index) != TRYST_OK)
+        return false;
     at->has_unit = false;
     coll_tree_advance(&at->tree, &at->unit);
     if (at->part->is_small)
-        return;
-    if (at->unit.work == COLL_ADD)
+        return true;
+    if (at->unit.work == COLL_ADD && at->unit.buffer)
         scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes,
                     at->unit.buffer);
     if (unit_passes_on(at) && coll_lead_passed(&at->run->lead, &at->tree))
         run_waiting_mark(at->run);
+    return true;
 }
 
 static bool unit_fetch(struct coll_tree_run *at)
@@ -211,17 +261,19 @@ static bool unit_fetch(struct coll_tree_run *at)
 uint64_t coll_up_add(struct coll_tree_run *at, uint64_t budget)
 {
     uint64_t spent = 0;
-    while (unit_fetch(at)) {
+    while (!at->stalls && unit_fetch(at)) {
         uint64_t bytes = slice_bytes(at->part, at->unit.index) - at->unit_done;
         if (bytes > budget - spent) {
             bytes = (budget - spent) / COLL_LINE_BYTES * COLL_LINE_BYTES;
             if (!bytes)
                 break;
         }
-        unit_compute(at, bytes);
+        at->stalls = !unit_compute(at, bytes);
+        if (at->stalls)
+            break;
         spent += bytes;
         if (at->unit_done == slice_bytes(at->part, at->unit.index))
-            unit_end(at);
+            at->stalls = !unit_end(at);
     }
     return spent;
 }
@@ -239,8 +291,8 @@ static void child_slice_receive(struct flow *flow, const void *payload, size_t b
                   at->unit.work == COLL_ADD && at->unit.child == from->child;
     if (is_due) {
         at->unit_done = 0;
-        unit_compute(at, bytes);
-        unit_end(at);
+        (void)unit_compute(at, bytes);
+        (void)unit_end(at);
     } else {
         char *keep = at->keep + from->child * bytes;
         if (bytes)
@@ -258,7 +310,7 @@ void coll_up_update(struct coll_tree_run *at)
     if (part->sends_up)
         coll_flow_ready(&at->flows[part->up_children], coll_tree_ready_up(&at->tree));
     for (uint32_t c = 0; c < part->up_children; c++)
-        if (at->flows[c].waits && coll_tree_may_grant(&at->tree, c))
+        if (at->flows[c].waits && child_may_send(at, c))
             coll_flow_place_again(&at->flows[c]);
 }
 
@@ -280,9 +332,11 @@ static void parent_sent(struct flow *flow, uint32_t index)
 void coll_up_scratch_release(struct coll_tree_run *at, uint32_t child)
 {
     struct coll_child *from = &at->tree.children[child];
-    for (; !at->part->is_small && from->added < from->granted; from->added++)
-        scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes,
-                    from->buffers[from->added % COLL_GRANTS_MAX]);
+    for (; !at->part->is_small && from->added < from->granted; from->added++) {
+        void *buffer = from->buffers[from->added % COLL_GRANTS_MAX];
+        if (buffer)
+            scratch_put(&at->run->coll->colls->scratch, at->part->slice_bytes, buffer);
+    }
 }
 
 static void child_ended(struct flow *flow, struct cause cause, const char *text)
@@ -309,6 +363,7 @@ bool coll_up_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
     bool sums = at->part->up_children || at->tree.owns;
     flow->ops = sends ? &flow_up_to_parent : &flow_up_from_child;
     *data_p = sums ? at->sums : (char *)at->own;
+    flow->ahead = index == 0;
     if (sends)
         flow->ready = coll_tree_ready_up(&at->tree);
     return sends;

@@ -116,7 +116,7 @@ static void run_reset(struct coll_run *run)
     run->fails = false;
     run->cause.status = TRYST_OK;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
-        run->trees[t].is_marked = run->trees[t].has_unit = false;
+        run->trees[t].is_marked = run->trees[t].has_unit = run->trees[t].stalls = false;
         flows_reset(&run->trees[t]);
     }
 }

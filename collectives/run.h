@@ -31,7 +31,7 @@
 #include "tryst/coll.h"
 
 /** The most bytes of sums in one call of the engine. */
-#define COLL_WORK_BYTES (128u << 10)
+#define COLL_WORK_BYTES FLOW_PIECE_BYTES
 /** One-shot collectives that are kept prepared. */
 enum { COLLS_KEPT = 1024 };
 /** Idle runs of one-shot collectives that are kept whatever their bytes, the most
@@ -149,6 +149,7 @@ struct coll_flow {
     uint32_t child; /**< up from a child: index of the child */
     bool is_live;   /**< started, and `ended` has not been called */
     bool waits;     /**< `place` returned TRYST_AGAIN for a counter of this run */
+    bool borrows;   /**< up from a child: slices are borrowed; known from `place` on */
     bool requeues;  /**< while the run is raised: the flow was in scratch.waiters */
     struct urgent_node waiter; /**< in scratch.waiters while the flow waits for scratch */
 };
@@ -162,6 +163,7 @@ struct coll_tree_run {
     char *sums, *result;
     bool is_marked;
     bool has_unit; /**< `unit` is begun and not finished */
+    bool stalls;   /**< `unit` waits until its borrowed slice can be read */
     struct coll_unit unit;
     uint64_t unit_done; /**< computed bytes of `unit` */
     char *keep; /**< small ranges: payloads of children that wait for their turn */

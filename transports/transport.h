@@ -8,7 +8,8 @@
  *            unread, so the receiver always has room; the sending side may answer AGAIN.
  *    bulk    a tagged, zero-copy message: its receive is always posted before its send
  *            starts. The receiver chooses the tag. Bulk and frames are not ordered with
- *            each other, and frames must never queue behind bulk.
+ *            each other, and frames must never queue behind bulk. A receive may *borrow*:
+ *            the bytes stay with the sender, and the receiver reads them there.
  *
  *  Objects:
  *
@@ -90,8 +91,15 @@ struct bulk {
      *  TRYST_E_UNSUPPORTED send: nothing was sent, and the peer's receive is still
      *                      posted: send the bytes from host memory
      *  TRYST_E_SYSTEM,
-     *  TRYST_E_NOMEM       receive: the message came; its copy to the device failed */
+     *  TRYST_E_NOMEM       receive: the message came; its copy to the device failed
+     *
+     *  A receive that borrows:
+     *  TRYST_E_NOMEM       the message came by copy, and there is no memory for it */
     void (*done)(struct bulk *bulk, tryst_status status, size_t bytes);
+    /** Not NULL: the receive borrows, at an endpoint that `borrows`, and `data` is NULL.
+     *  Called when the message has come: its `bytes` can be read (bulk_read), until
+     *  bulk_return or `done`. Host memory only. */
+    void (*borrowed)(struct bulk *bulk, size_t bytes);
     uint64_t tag;
     void *data; /**< a send only reads it */
     size_t bytes;
@@ -224,7 +232,16 @@ static inline bool rail_takes(const struct rail *rail, const struct bulk *bulk)
 struct endpoint {
     struct rail *rail;
     void *arg;
+    /** From `ready` on: receives may borrow. The peer's bulk is then read by this side
+     *  alone: once a message has arrived here, the peer's transport reads its buffer no
+     *  more. */
+    bool borrows;
 };
+
+/** Use of `bytes` bytes at `data`, which are valid during the call. */
+typedef void (*bulk_use)(void *arg, const void *data, size_t bytes);
+/** Most bytes that one bulk_read reads: all that it reads are valid at once. */
+#define TRANSPORT_PIECE_BYTES (UINT64_C(128) << 10)
 
 struct transport_ops {
     const char *name; /**< "shm" */
@@ -292,9 +309,20 @@ struct transport_ops {
      *  TRYST_AGAIN, TRYST_E_PEER, TRYST_E_UNSUPPORTED (device memory, at this
      *  endpoint). */
     tryst_status (*bulk_send)(struct endpoint *ep, struct bulk *bulk);
-    /** Withdraw a posted receive. `done` follows with TRYST_E_CANCELED, or with the
-     *  outcome of its message if that came first. Sends cannot be withdrawn. */
+    /** Withdraw a posted or borrowed receive. `done` follows with TRYST_E_CANCELED, or
+     *  with the outcome of its message if that came first. Sends cannot be withdrawn. */
     void (*bulk_cancel)(struct endpoint *ep, struct bulk *bulk);
+    /** Read `bytes` (at most TRANSPORT_PIECE_BYTES) from byte `at` on of a borrowed bulk:
+     *  `use` is called once, inside the call. What was read counts only after
+     *  bulk_return. TRYST_OK. TRYST_AGAIN: the bytes cannot be read there and come by
+     *  copy; `borrowed` is called again, with equal bytes. TRYST_E_PEER, TRYST_E_NOMEM:
+     *  `done` follows. NULL, like bulk_return, where no endpoint borrows. */
+    tryst_status (*bulk_read)(struct endpoint *ep, struct bulk *bulk, size_t at,
+                              size_t bytes, bulk_use use, void *arg);
+    /** Return a borrowed bulk to its sender. TRYST_OK: all that was read counts, and the
+     *  bulk is the caller's; `done` is not called. TRYST_E_PEER: nothing counts, and
+     *  `done` follows. */
+    tryst_status (*bulk_return)(struct endpoint *ep, struct bulk *bulk);
 
     /** Register a region with this rail. The caller keeps the handle (NULL: this region
      *  needs none) in the region's slot of this rail (memory/memory.h). Both functions

@@ -2,9 +2,9 @@
 /*
  * The counters of one tree at one rank (tree.h).
  *
- * Invariant: for each child added <= granted <= slices_announced, granted <= limit and
- * granted - added <= COLL_GRANTS_MAX; `added` of a child is at most `added` of the child
- * before.
+ * Invariant: for each child added <= granted <= slices_announced (a borrowing child 0:
+ * slices), granted <= limit and granted - added <= COLL_GRANTS_MAX; `added` of a child is
+ * at most `added` of the child before.
  */
 #include "tree.h"
 
@@ -63,18 +63,39 @@ static uint32_t granted_before(const struct coll_tree *tree, uint32_t child)
     return child ? tree->children[child - 1].granted : tree->own;
 }
 
+/* True if the lead and the number of grants allow `child` one more. */
+static bool has_room(const struct coll_tree *tree, uint32_t child)
+{
+    const struct coll_child *from = &tree->children[child];
+    return from->granted < granted_before(tree, child) && from->granted < tree->limit &&
+           from->granted - from->added < COLL_GRANTS_MAX;
+}
+
 bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child)
 {
     const struct coll_child *from = &tree->children[child];
-    return from->granted < from->slices_announced &&
-           from->granted < granted_before(tree, child) && from->granted < tree->limit &&
-           from->granted - from->added < COLL_GRANTS_MAX;
+    return from->granted < from->slices_announced && has_room(tree, child);
+}
+
+/* True if slice `index` of the child is here, and not added. */
+static bool is_here(const struct coll_child *from, uint32_t index)
+{
+    return index < from->granted && from->landed >> index % COLL_GRANTS_MAX & 1;
+}
+
+bool coll_tree_may_borrow(const struct coll_tree *tree, uint32_t child)
+{
+    const struct coll_child *from = &tree->children[child];
+    if (!child)
+        return has_room(tree, child);
+    return coll_tree_may_grant(tree, child) &&
+           (from->granted < from[-1].added || is_here(&from[-1], from->granted));
 }
 
 void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *buffer)
 {
     struct coll_child *from = &tree->children[child];
-    assert(coll_tree_may_grant(tree, child));
+    assert(buffer ? coll_tree_may_grant(tree, child) : coll_tree_may_borrow(tree, child));
     from->buffers[from->granted % COLL_GRANTS_MAX] = buffer;
     from->granted++;
 }
@@ -99,8 +120,7 @@ void coll_tree_taken(struct coll_tree *tree, uint32_t child, void *payload)
 static bool child_is_due(const struct coll_tree *tree, uint32_t child)
 {
     const struct coll_child *from = &tree->children[child];
-    return from->added < from->granted && from->added < added_before(tree, child) &&
-           from->landed >> from->added % COLL_GRANTS_MAX & 1;
+    return from->added < added_before(tree, child) && is_here(from, from->added);
 }
 
 bool coll_tree_next(const struct coll_tree *tree, struct coll_unit *unit_p)

@@ -15,6 +15,11 @@
  *     child c-1 has been granted. So a granted slice waits only for granted slices; these
  *     land without further grants and return their buffers. No order of grants over all
  *     trees and collectives can deadlock, even with a single buffer of scratch.
+ *   - Slice i of child c is borrowed, where its bytes can be read at the child, once slice
+ *     i of child c-1 is here or added, and of child 0 even before its announcement. A
+ *     borrowed slice holds the window of its child until it is added. So it must wait for
+ *     this rank alone: if it waited for a slice under way, that slice could wait for a
+ *     window that another collective, with another order of addition, holds in turn.
  *   - The slices of child c are added in order, each behind the same slice of child c-1:
  *     a left fold, each addition rounded, whatever lands first.
  *   - Sums are in memory that the operation owns. If this memory is also the result,
@@ -32,7 +37,8 @@ enum { COLL_GRANTS_MAX = 8 };
 struct coll_child {
     uint32_t slices_announced, granted, added; /**< announced, granted and added slices */
     uint64_t landed; /**< landed slices of [added, granted): bit i % COLL_GRANTS_MAX */
-    void *buffers[COLL_GRANTS_MAX]; /**< scratch of slice i, at i % COLL_GRANTS_MAX */
+    /** scratch of slice i, at i % COLL_GRANTS_MAX; NULL: it is borrowed */
+    void *buffers[COLL_GRANTS_MAX];
 };
 
 struct coll_tree {
@@ -58,7 +64,7 @@ struct coll_unit {
     enum coll_work work;
     uint32_t child; /**< COLL_ADD: index of the child */
     uint32_t index; /**< index of the slice */
-    void *buffer;   /**< COLL_ADD: the child's slice */
+    void *buffer;   /**< COLL_ADD: the child's slice; NULL: it is borrowed */
 };
 
 /** Reset all counters. The other fields are set before, and stay. */
@@ -76,9 +82,11 @@ bool coll_tree_is_done(const struct coll_tree *tree);
 
 /** True if the next slice of `child` may have scratch now. */
 bool coll_tree_may_grant(const struct coll_tree *tree, uint32_t child);
-/** Grant `buffer` to the next slice of `child`. */
+/** True if the next slice of `child` may be borrowed now. */
+bool coll_tree_may_borrow(const struct coll_tree *tree, uint32_t child);
+/** Grant `buffer` to the next slice of `child`; NULL: the slice is borrowed. */
 void coll_tree_grant(struct coll_tree *tree, uint32_t child, void *buffer);
-/** Note that slice `index` of `child` is in its buffer; in any order. */
+/** Note that slice `index` of `child` is in its buffer, or can be read; in any order. */
 void coll_tree_landed(struct coll_tree *tree, uint32_t child, uint32_t index);
 /** Note that the only slice of `child` came as DATA, without a grant, and is at
  *  `payload`. */

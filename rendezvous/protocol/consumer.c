@@ -141,6 +141,7 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
 {
     struct recv_run *run = op->run;
     uint32_t index = slice->index;
+    bool was_told = slice->borrowed; /* `arrived` was called */
     op->peer->bytes_received += slice->bulk.bytes;
     op->rdv->counters.bulk_bytes_received += slice->bulk.bytes;
     recv_run_announce(op->peer, run, op->flow ? index + 1 : run->slices);
@@ -148,7 +149,7 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
     op->done_upto = run->upto;
     if (op->state != OP_WANTED)
         return;
-    if (op->flow)
+    if (op->flow && !was_told)
         flow_slice_arrived(op, index);
     recv_run_repost(op, run);
     records_queue(op, QUEUED_DONE);
@@ -210,6 +211,45 @@ static void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t by
             want_queue(op); /* announced again only now, without posted slices */
     }
     consumer_slots_serve(peer);
+}
+
+/* Return the slices of a failing flow that can be read: they count as arrived, since
+ * their sender may be beyond a cancel. */
+static void recv_borrowed_return(tryst_op *op)
+{
+    struct recv_slice *slice;
+    op_hold(op);
+    while ((slice = recv_run_borrowed_first(op)) != NULL) {
+        struct endpoint *ep = op->peer->endpoint.ep;
+        slice->borrowed = false;
+        if (ep->rail->ops->bulk_return(ep, &slice->bulk) == TRYST_OK)
+            recv_slice_arrived(&slice->bulk, TRYST_OK, slice->bulk.bytes);
+    }
+    op_unhold(op);
+}
+
+/* Handle a slice that can be read where it lies. Unless its flow fails, it is the flow's
+ * until flow_return. */
+static void recv_slice_borrowed(struct bulk *bulk, size_t bytes)
+{
+    struct recv_slice *slice = container_of(bulk, struct recv_slice, bulk);
+    tryst_op *op = slice->op;
+    slice->borrowed = true;
+    if (bytes != bulk->bytes) {
+        slice->borrowed = false; /* the end of the endpoint ends it */
+        if (op->peer->life == PEER_ALIVE)
+            peer_fault(op->peer, PEER_FAULT_SLICE, NULL);
+    } else if (op->state != OP_WANTED || op->fail != TRYST_OK) {
+        recv_borrowed_return(op);
+    } else {
+        recv_run_announce(op->peer, op->run, slice->index + 1);
+        flow_slice_arrived(op, slice->index);
+    }
+}
+
+void consumer_slice_returned(struct recv_slice *slice)
+{
+    recv_slice_arrived(&slice->bulk, TRYST_OK, slice->bulk.bytes);
 }
 
 static void recv_released(tryst_op *op, tryst_status status);
@@ -285,6 +325,7 @@ static void recv_announce(tryst_op *op)
     hash_table_add(&op->rdv->ids.table, &op->by_id, hash_keyed_id(op->id));
     if (op->run) {
         op->run->slice_done = recv_slice_arrived;
+        op->run->slice_borrowed = recv_slice_borrowed;
         recv_run_post(op, op->run);
     }
     peer_out(op->peer)->wants_sent++;
@@ -716,8 +757,10 @@ void consumer_fail(tryst_op *op, struct cause cause, const char *text)
         recv_void(op);
         break;
     case OP_WANTED:
-        if (fail_set(op, cause, text))
-            records_queue(op, QUEUED_CANCEL);
+        if (!fail_set(op, cause, text))
+            break;
+        records_queue(op, QUEUED_CANCEL);
+        recv_borrowed_return(op);
         break;
     default: break;
     }

@@ -33,6 +33,9 @@ void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer);
 /** End the id of a receive: CANCELED, CLOSED or DEFERRED has come. */
 void consumer_ended(struct peer *peer, const struct record_answer *answer);
+struct recv_slice;
+/** Handle a borrowed slice that the transport has back: all its bytes count. */
+void consumer_slice_returned(struct recv_slice *slice);
 /** Cancel a receive, or fail it, with this cause. */
 void consumer_fail(tryst_op *op, struct cause cause, const char *text);
 /** End a receive: its peer is gone. */

@@ -25,6 +25,8 @@
 #include "send_run.h"
 #include "want.h"
 
+static_assert(FLOW_PIECE_BYTES <= TRANSPORT_PIECE_BYTES, "one bulk_read");
+
 /* ---- start ------------------------------------------------------------------------- */
 
 /* End a flow that cannot start (op_refusal). True if it has ended. */
@@ -168,6 +170,39 @@ void flow_place_again(struct flow *flow)
     tryst_op *op = flow->op;
     if (op && op->state == OP_WANTED && op->run)
         recv_run_serve(op);
+}
+
+bool flow_may_borrow(const struct flow *flow)
+{
+    const struct endpoint *ep = flow->op ? flow->op->peer->endpoint.ep : NULL;
+    return ep && ep->borrows;
+}
+
+tryst_status flow_read(struct flow *flow, uint32_t index, uint64_t at, uint64_t bytes,
+                       flow_use use, void *arg)
+{
+    struct recv_slice *slice = recv_run_borrowed(flow->op, index);
+    if (!slice)
+        return TRYST_AGAIN;
+    struct endpoint *ep = flow->op->peer->endpoint.ep;
+    tryst_status status =
+        ep->rail->ops->bulk_read(ep, &slice->bulk, at, bytes, use, arg);
+    slice->borrowed = status == TRYST_OK;
+    return status == TRYST_OK ? TRYST_OK : TRYST_AGAIN;
+}
+
+tryst_status flow_return(struct flow *flow, uint32_t index)
+{
+    struct recv_slice *slice = recv_run_borrowed(flow->op, index);
+    if (!slice)
+        return TRYST_AGAIN;
+    struct endpoint *ep = flow->op->peer->endpoint.ep;
+    if (ep->rail->ops->bulk_return(ep, &slice->bulk) != TRYST_OK) {
+        slice->borrowed = false;
+        return TRYST_AGAIN;
+    }
+    consumer_slice_returned(slice);
+    return TRYST_OK;
 }
 
 /* ---- evidence of the other end ----------------------------------------------------- */

@@ -14,9 +14,16 @@
  *        sent(i): the transport has its bytes
  *        ended                               ended
  *
+ *  Between ranks whose transport can read the peer's memory (flow_may_borrow), a receiver
+ *  may *borrow* a slice: `place` gives no memory, `arrived` says that the slice can be
+ *  read where it lies (flow_read), and flow_return gives it back. The slice holds its
+ *  slot, its window and the sender's memory until then, so a receiver borrows only what
+ *  it can use without waiting for another rank.
+ *
  *  Invariants: a slice starts only when it is ready and posted. A receiver with `place`
- *  posts only slices that the sender has announced. `ended` is the last call of a flow,
- *  made exactly once, when no transport reads or writes the flow's memory any more.
+ *  posts only slices that the sender has announced, unless the flow is `ahead`. `ended`
+ *  is the last call of a flow, made exactly once, when no transport reads or writes the
+ *  flow's memory any more.
  *
  *  All in the progress domain. The hooks run inside walks of the protocol, so a hook only
  *  marks work: it must not call a function of this header or end an operation. The owner
@@ -29,6 +36,11 @@
 #include "rendezvous/op/op.h"
 #include "tryst/types.h"
 
+/** The most bytes of one flow_read. */
+#define FLOW_PIECE_BYTES (UINT64_C(128) << 10)
+/** Use of `bytes` bytes at `data`, which are valid during the call. */
+typedef void (*flow_use)(void *arg, const void *data, size_t bytes);
+
 struct flow;
 struct rendezvous;
 struct scope;
@@ -38,17 +50,20 @@ struct tryst_mem;
  *  NULL; other NULL slots are not called. */
 struct flow_ops {
     /** Receive: provide memory for slice `index`. Called in rising order, once for each
-     *  slice, and only for index < flow->slices_announced. TRYST_OK: the transport may
-     *  write the memory until `arrived` or `ended`. TRYST_AGAIN: the next call for this
-     *  slice follows flow_place_again, a later OFFER or an arrival. NULL: slice i is at
-     *  tensor.data + i * slice_bytes, and slices may be posted ahead of the OFFER (in at
-     *  most half of the peer's slots). mem_p: the registration that covers the slice, or
-     *  NULL (set before the call). */
+     *  slice, and only for index < flow->slices_announced, unless the flow is posted
+     *  ahead. TRYST_OK: the transport may write the memory until `arrived` or `ended`;
+     *  *data_p NULL, where flow_may_borrow: the slice is borrowed. TRYST_AGAIN: the next
+     *  call for this slice follows flow_place_again, a later OFFER or an arrival. NULL:
+     *  slice i is at tensor.data + i * slice_bytes, and slices may be posted ahead of the
+     *  OFFER (in at most half of the peer's slots). mem_p: the registration that covers
+     *  the slice, or NULL (set before the call). */
     tryst_status (*place)(struct flow *flow, uint32_t index, void **data_p,
                           struct tryst_mem **mem_p);
     /** Receive: an OFFER has raised flow->slices_announced. */
     void (*slices_announced)(struct flow *flow);
-    /** Receive: the bytes of slice `index` are in its memory. In any order. */
+    /** Receive: the bytes of slice `index` are in its memory; of a borrowed slice: they
+     *  can be read by flow_read, until flow_return or `ended`. In any order; of a borrowed
+     *  slice again, after flow_read has answered TRYST_AGAIN. */
     void (*arrived)(struct flow *flow, uint32_t index);
     /** Receive, where the flow came as DATA: add or keep the payload, which is valid
      *  during the call. NULL: the payload is copied to tensor.data. `arrived` is not
@@ -76,6 +91,9 @@ struct flow {
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
     /** Receive: slices that the sender has announced as ready. */
     uint32_t slices_announced;
+    /** Receive: where flow_may_borrow, slices are posted ahead of the OFFER though there
+     *  is `place`. Set before the start. */
+    bool ahead;
     struct flow_shape shape; /**< set before the start: both ends must have the same */
     /** Set by the protocol: the cause of a failing receive that has dropped bytes; status
      *  TRYST_OK: no bytes were dropped. */
@@ -105,6 +123,20 @@ void flow_ready(struct flow *flow, uint32_t ready);
 /** Receive: call `place` again, and post the slices that get memory. Does nothing after
  *  `ended`. */
 void flow_place_again(struct flow *flow);
+/** Receive, from `place` on: true if slices of the flow may be borrowed. The sender's
+ *  bytes are then read by this rank alone, so once a slice has arrived here the sender's
+ *  transport reads it no more. */
+bool flow_may_borrow(const struct flow *flow);
+/** Use `bytes` bytes (at most FLOW_PIECE_BYTES) from byte `at` on of the borrowed slice
+ *  `index`: `use` is called once, inside the call. What was read counts only after
+ *  flow_return. TRYST_OK. TRYST_AGAIN: the bytes cannot be read now; `arrived` is called
+ *  again, with equal bytes, or `ended`. */
+tryst_status flow_read(struct flow *flow, uint32_t index, uint64_t at, uint64_t bytes,
+                       flow_use use, void *arg);
+/** Return the borrowed slice `index`. TRYST_OK: what was read of it counts; `place` may
+ *  be called, and `ended`, within this call. TRYST_AGAIN: it does not count; `ended`
+ *  follows. */
+tryst_status flow_return(struct flow *flow, uint32_t index);
 /** Raise the flow, at either end, to this priority in the training class. Does nothing
  *  after `ended`. */
 void flow_raise(struct flow *flow, int32_t priority);

@@ -116,6 +116,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->bulk.done = run->slice_done;
     slice->bulk.tag = (op->id + index) & op->rdv->ids.mask;
     slice->bulk.data = run->placed ? run->place_data : (char *)op->tensor.data + at;
+    slice->bulk.borrowed = run->placed && !run->place_data ? run->slice_borrowed : NULL;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
     slice->bulk.mem = run->placed ? run->place_mem : op->tensor.mem;
     slice->bulk.urgency = op->urgency;
@@ -159,7 +160,8 @@ static bool flow_may_post(const tryst_op *op, const struct recv_run *run)
     const struct flow *flow = op->flow;
     return __builtin_expect(!flow, 1) ||
            (op->fail == TRYST_OK &&
-            (!flow->ops->place || run->next < flow->slices_announced));
+            (!flow->ops->place || run->next < flow->slices_announced ||
+             (flow->ahead && flow_may_borrow(flow))));
 }
 
 /* Request memory for the next slice of a flow, once. True: the slice has memory. */
@@ -282,10 +284,36 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
     run->withdrawn = true;
     list_for_each_safe (&run->slots, node, after) {
         struct recv_slice *slice = container_of(node, struct recv_slice, node);
-        if (slice->posted && slice->index >= upto && ep)
+        bool is_here = slice->borrowed;
+        slice->borrowed = false;
+        if (slice->posted && (slice->index >= upto || is_here) && ep)
             slice->staged ? bounce_cancel(ep, &slice->bulk)
                           : ep->rail->ops->bulk_cancel(ep, &slice->bulk);
     }
+}
+
+struct recv_slice *recv_run_borrowed(const tryst_op *op, uint32_t index)
+{
+    if (!op || !op->run)
+        return NULL;
+    list_for_each_safe (&op->run->slots, node, after) {
+        struct recv_slice *slice = container_of(node, struct recv_slice, node);
+        if (slice->index == index)
+            return slice->borrowed ? slice : NULL;
+    }
+    return NULL;
+}
+
+struct recv_slice *recv_run_borrowed_first(const tryst_op *op)
+{
+    if (!op->run)
+        return NULL;
+    list_for_each_safe (&op->run->slots, node, after) {
+        struct recv_slice *slice = container_of(node, struct recv_slice, node);
+        if (slice->borrowed)
+            return slice;
+    }
+    return NULL;
 }
 
 /* Queue the run for slots, in order of urgency. */

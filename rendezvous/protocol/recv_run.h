@@ -45,6 +45,7 @@ struct recv_slice {
     struct list_node node; /**< in run->slots */
     uint32_t index;
     bool posted;
+    bool borrowed; /**< of a flow: its bytes can be read at the transport */
     bool staged;  /**< moves through a pinned slot (bounce.h) */
     bool arrived; /**< arrived out of order: an earlier slice is missing */
 };
@@ -72,6 +73,8 @@ struct recv_run {
     struct tryst_mem *place_mem;
     /** Called when a posted slice (a recv_slice) has ended. */
     void (*slice_done)(struct bulk *bulk, tryst_status status, size_t bytes);
+    /** Called when a slice that is borrowed can be read. */
+    void (*slice_borrowed)(struct bulk *bulk, size_t bytes);
 };
 
 /** Open `op->run` for a receive of bulk; nothing is posted yet. Returns TRYST_OK,
@@ -96,6 +99,10 @@ void recv_run_serve(tryst_op *op);
 /** Withdraw the posted slices from `upto` on: the id has ended after `upto` slices were
  *  started. */
 void recv_run_withdraw(tryst_op *op, uint32_t upto);
+/** Return the slice `index` of a flow if it can be read (bulk_read), else NULL. */
+struct recv_slice *recv_run_borrowed(const tryst_op *op, uint32_t index);
+/** Return the first slice that can be read; NULL: there is none. */
+struct recv_slice *recv_run_borrowed_first(const tryst_op *op);
 /** Free the slot of a slice that has come back. */
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice);
 /** Note that a slice is in place: advance `upto` to the first gap, and free the slots

@@ -83,7 +83,7 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     struct world_ep *ep = mem_zalloc(sizeof *ep);
     if (!ep)
         return TRYST_E_NOMEM;
-    ep->base = (struct endpoint){rail, params->arg};
+    ep->base = (struct endpoint){.rail = rail, .arg = params->arg};
     ep->rank = params->local_rank;
     ep->peer = params->peer_rank;
     ep->unready = ep_side(ep)->unready > 0;

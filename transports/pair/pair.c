@@ -45,12 +45,14 @@ tryst_status pair_rail_open(const struct rail_params *params,
     struct pair_rail *rail = mem_zalloc(ops->rail_bytes);
     if (!rail)
         return TRYST_E_NOMEM;
-    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES, (size_t)2 * PAIR_FRAME_MAX);
+    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES,
+                                    2 * PAIR_FRAME_MAX + TRANSPORT_PIECE_BYTES);
     if (!rail->frame) {
         mem_free(rail);
         return TRYST_E_NOMEM;
     }
     rail->frame_out = rail->frame + PAIR_FRAME_MAX / sizeof *rail->frame;
+    rail->piece = (uint8_t *)rail->frame + (size_t)2 * PAIR_FRAME_MAX;
     rail->base = (struct rail){.ops = transport,
                                .events = params->events,
                                .index = params->index,
@@ -95,6 +97,7 @@ tryst_status pair_ep_open(struct rail *base, const struct ep_params *params,
     list_init(&ep->jobs);
     list_init(&ep->finished);
     list_init(&ep->waiting);
+    list_init(&ep->borrowed);
     for (unsigned i = 0; i < PAIR_BUCKETS; i++)
         list_init(&ep->posted[i]);
     list_push_back(&rail->eps, &ep->node);

@@ -14,8 +14,8 @@
  *
  * Invariant: after `closed`, neither end's private memory is touched on behalf of the
  * other. Each side writes only its own memory and the shared area, and reads the other's
- * private memory only in pair_ops.copy and device_read. Their result counts only while
- * the other side's grant is not revoked.
+ * private memory only between pair_ops.open and close, and in device_read. What was read
+ * counts only while the other side's grant is not revoked.
  *
  * Domain: all in the progress domain.
  */
@@ -32,10 +32,6 @@
 /** Buckets of posted receives. Tags are consecutive, so chains stay short. */
 #define PAIR_BUCKETS    32u
 #define PAIR_POSTED_MAX 1024u /**< most posted receives per endpoint */
-
-/** Most bytes that one call of progress reads from peers: about 13 us at ~10 GB/s, the
- *  longest that a frame, or a more urgent copy, waits for one piece. */
-#define PAIR_PIECE_BYTES (UINT64_C(128) << 10)
 
 enum pair_state {
     PAIR_OPENING, /**< pair_ops.connect is at work */
@@ -71,8 +67,11 @@ struct pair_op {
     uint8_t mech;        /**< enum pair_mech */
     uint8_t slot;
     uint8_t started; /**< send through the ring: its first piece is in the ring */
-    uint8_t reserved;
-    struct pair_job *job; /**< receive into device memory (pair_device.c), else NULL */
+    uint8_t is_lent; /**< receive: in ep->borrowed */
+    union {
+        struct pair_job *job; /**< receive into device memory (pair_device.c), else NULL */
+        void *lent;           /**< receive that borrows: for pair_ops.lend */
+    };
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
               "fits a bulk");
@@ -103,8 +102,19 @@ struct pair_ops {
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
     /** Handle PAIR_ANSWER_DENIED: drop `mech` from the choices (shm), or fail (self). */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
-    /** Read `bytes` bytes at op->moved of the peer's offer into the receive's buffer. */
-    enum pair_copy (*copy)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
+    /** Make `bytes` bytes from byte `at` on of the peer's offer readable at *data_p, until
+     *  `close`; bytes that must be copied for that are copied to `to`. PAIR_COPY_OK, or
+     *  another outcome, without `close`. */
+    enum pair_copy (*open)(struct pair_ep *ep, const struct bulk *bulk, uint64_t at,
+                           uint64_t bytes, void *to, const void **data_p);
+    void (*close)(struct pair_ep *ep); /**< NULL: nothing to do */
+    /** Check, after all bytes of an offer were read, that they count: PAIR_COPY_OK or
+     *  PAIR_COPY_GONE. NULL: what `open` has opened counts. */
+    enum pair_copy (*confirm)(struct pair_ep *ep, const struct bulk *bulk);
+    /** Hold what a borrowed offer lies in until `lent_back`, in op->lent. Outcomes as for
+     *  `open`. NULL, like lent_back: nothing to hold. */
+    enum pair_copy (*lend)(struct pair_ep *ep, struct bulk *bulk);
+    void (*lent_back)(struct pair_ep *ep, struct bulk *bulk);
     /** Begin to copy the whole offer from the peer's device memory by job->copy, in which
      *  only the source is missing. PAIR_COPY_OK: `copy.done` will call device_read_end.
      *  Other results as for `copy`. */
@@ -132,6 +142,7 @@ struct pair_rail {
     bool armed;           /**< `asleep` may be set in some area */
     uint64_t *frame;      /**< the frame being delivered, out of the peer's reach */
     uint64_t *frame_out;  /**< the frame being built: behind `frame` in the same memory */
+    uint8_t *piece;       /**< for bulk_read: TRANSPORT_PIECE_BYTES behind that */
     struct copies copies; /**< copies into device memory */
     struct slots slots;
     struct list jobs; /**< free jobs */
@@ -160,7 +171,8 @@ struct pair_ep {
     uint64_t slots_held;           /**< bit per offer of the peer without an answer */
     struct bulk *slot[PAIR_SLOTS]; /**< sends that this side has offered, by slot */
     struct list posted[PAIR_BUCKETS];
-    struct list waiting; /**< receives after PAIR_COPY_LATER */
+    struct list waiting;  /**< receives after PAIR_COPY_LATER */
+    struct list borrowed; /**< receives that borrow, whose messages have come */
     /** Receive for the bulk that comes through the ring. NULL: none comes, or its bytes
      *  are dropped. */
     struct bulk *incoming;

@@ -14,12 +14,16 @@
  *                                                 RETRY, DENIED: cannot; use the ring
  *     FIRST{tag, bytes, data} PIECE…  ─ ring ─▶   copy out; no answer needed
  *
+ * A receive that borrows leaves an offered message where it is until its owner returns
+ * it. A message that comes through the ring is then in memory of its own.
+ *
  * Invariant: each bulk that was taken is in exactly one place. A send: finished, jobs or
- * slot[]. A receive: finished, posted[], waiting, rail->reads, `incoming`, or a job that
- * copies (pair_device.c).
+ * slot[]. A receive: finished, posted[], waiting, rail->reads, borrowed, `incoming`, or a
+ * job that copies (pair_device.c).
  */
 #include "pair_bulk.h"
 
+#include "core/memory/alloc.h"
 #include "pair_device.h"
 
 #define BIT(slot) (UINT64_C(1) << (slot))
@@ -40,11 +44,27 @@ static struct pair_op *op_start(struct pair_ep *ep, struct bulk *bulk)
     return op;
 }
 
+/* Let go of what a receive holds: what its message lies in, or memory for the device. */
+static void hold_drop(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    op->is_lent = false;
+    if (!bulk->borrowed) {
+        pair_job_drop(bulk);
+        return;
+    }
+    if (op->lent)
+        pair_ep_rail(ep)->ops->lent_back(ep, bulk);
+    op->lent = NULL;
+    mem_free(bulk->data); /* of a message that came through the ring */
+    bulk->data = NULL;
+}
+
 /* Complete the bulk from progress, later. */
 static void finish(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     pair_op_of(bulk)->status = status;
-    pair_job_drop(bulk);
+    hold_drop(ep, bulk);
     list_push_back(&ep->finished, &pair_op_of(bulk)->node);
 }
 
@@ -107,9 +127,24 @@ tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk)
     return TRYST_OK;
 }
 
+/* Take the bulk out of ep->borrowed, and free the sender's buffer. */
+static void borrowed_remove(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    list_remove(&op->node);
+    if (op->mech != PAIR_MECH_RING)
+        pair_answer_send(ep, op->slot, PAIR_ANSWER_TAKEN);
+    hold_drop(ep, bulk);
+}
+
 void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct pair_ep *ep = (struct pair_ep *)base;
+    if (pair_op_of(bulk)->is_lent) {
+        borrowed_remove(ep, bulk);
+        finish(ep, bulk, TRYST_E_CANCELED);
+        return;
+    }
     list_for_each_safe (bucket(ep, bulk->tag), node, after) {
         if (pair_bulk_of(node) != bulk)
             continue;
@@ -149,6 +184,40 @@ static void read_queue(struct pair_rail *rail, struct bulk *bulk)
     list_insert_before(place, &pair_op_of(bulk)->node);
 }
 
+static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer);
+
+static void offer_bad(struct pair_ep *ep)
+{
+    pair_fail(ep, TRYST_E_PROTOCOL,
+              "bulk: the peer offered memory that is not its own");
+}
+
+/* Leave a message that has come where it is, for bulk_read. */
+static void borrow(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    op->is_lent = true;
+    list_push_back(&ep->borrowed, &op->node);
+    bulk->borrowed(bulk, op->bytes);
+}
+
+static void offer_borrow(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    const struct pair_ops *ops = pair_ep_rail(ep)->ops;
+    switch (ops->lend ? ops->lend(ep, bulk) : PAIR_COPY_OK) {
+    case PAIR_COPY_OK: borrow(ep, bulk); break;
+    case PAIR_COPY_LATER: list_push_back(&ep->waiting, &op->node); break;
+    case PAIR_COPY_RETRY: read_refuse(ep, bulk, PAIR_ANSWER_RETRY); break;
+    case PAIR_COPY_DENIED: read_refuse(ep, bulk, PAIR_ANSWER_DENIED); break;
+    case PAIR_COPY_GONE:
+    case PAIR_COPY_BAD:
+        offer_bad(ep);
+        finish(ep, bulk, TRYST_E_PEER);
+        break;
+    }
+}
+
 static void offer_handle(struct pair_ep *ep, const struct pair_offer *offer)
 {
     struct bulk *bulk = receive_match(ep, offer->tag, offer->bytes);
@@ -173,7 +242,10 @@ static void offer_handle(struct pair_ep *ep, const struct pair_offer *offer)
     ep->slots_held |= BIT(offer->slot);
     if (offer->sort_key < bulk->urgency.sort_key)
         bulk->urgency.sort_key = offer->sort_key;
-    read_queue(pair_ep_rail(ep), bulk);
+    if (bulk->borrowed)
+        offer_borrow(ep, bulk);
+    else
+        read_queue(pair_ep_rail(ep), bulk);
 }
 
 static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
@@ -215,7 +287,7 @@ static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer)
     struct pair_op *op = pair_op_of(bulk);
     uint8_t slot = op->slot;
     list_remove(&op->node);
-    pair_job_drop(bulk);
+    hold_drop(ep, bulk);
     op_start(ep, bulk);
     post(ep, bulk); /* before the answer, after which the sender sends again */
     pair_answer_send(ep, slot, answer);
@@ -231,15 +303,43 @@ static enum pair_copy device_begin(struct pair_ep *ep, struct bulk *bulk)
     return got;
 }
 
+static enum pair_copy confirm(struct pair_ep *ep, const struct bulk *bulk)
+{
+    const struct pair_ops *ops = pair_ep_rail(ep)->ops;
+    return ops->confirm ? ops->confirm(ep, bulk) : PAIR_COPY_OK;
+}
+
+/* Copy the next `bytes` bytes of the offer into the receive's buffer. */
+static enum pair_copy piece_copy(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes)
+{
+    const struct pair_ops *ops = pair_ep_rail(ep)->ops;
+    const struct pair_op *op = pair_op_of(bulk);
+    uint8_t *to = pair_target(bulk) + op->moved;
+    const void *data = to;
+    enum pair_copy opened = ops->open(ep, bulk, op->moved, bytes, to, &data);
+    if (opened != PAIR_COPY_OK)
+        return opened;
+    if (data != to)
+        memcpy(to, data, bytes);
+    if (ops->close)
+        ops->close(ep);
+    return op->moved + bytes == op->bytes ? confirm(ep, bulk) : PAIR_COPY_OK;
+}
+
 int pair_reads_advance(struct pair_rail *rail)
 {
     struct bulk *bulk = pair_bulk_of(list_first(&rail->reads));
     struct pair_op *op = pair_op_of(bulk);
     struct pair_ep *ep = op->ep;
+    if (bulk->borrowed) { /* its region has come */
+        list_remove(&op->node);
+        offer_borrow(ep, bulk);
+        return 1;
+    }
     uint64_t left = op->bytes - op->moved;
-    uint64_t bytes = left < PAIR_PIECE_BYTES ? left : PAIR_PIECE_BYTES;
+    uint64_t bytes = left < TRANSPORT_PIECE_BYTES ? left : TRANSPORT_PIECE_BYTES;
     bool device = op->mech == PAIR_MECH_DEVICE;
-    switch (device ? device_begin(ep, bulk) : rail->ops->copy(ep, bulk, bytes)) {
+    switch (device ? device_begin(ep, bulk) : piece_copy(ep, bulk, bytes)) {
     case PAIR_COPY_OK:
         if (device)
             break;
@@ -255,8 +355,7 @@ int pair_reads_advance(struct pair_rail *rail)
     case PAIR_COPY_DENIED: read_refuse(ep, bulk, PAIR_ANSWER_DENIED); break;
     case PAIR_COPY_GONE: read_end(ep, bulk, TRYST_E_PEER); break;
     case PAIR_COPY_BAD:
-        pair_fail(ep, TRYST_E_PROTOCOL,
-                  "bulk: the peer offered memory that is not its own");
+        offer_bad(ep);
         read_end(ep, bulk, TRYST_E_PEER);
         break;
     }
@@ -268,6 +367,61 @@ void pair_reads_resume(struct pair_ep *ep)
     struct list_node *node;
     while ((node = list_pop_front(&ep->waiting)))
         read_queue(pair_ep_rail(ep), pair_bulk_of(node));
+}
+
+/* --- borrowed messages --- */
+
+/* Note how a read of a borrowed message has failed. */
+static tryst_status borrowed_fail(struct pair_ep *ep, struct bulk *bulk,
+                                  enum pair_copy outcome)
+{
+    switch (outcome) {
+    case PAIR_COPY_RETRY: read_refuse(ep, bulk, PAIR_ANSWER_RETRY); return TRYST_AGAIN;
+    case PAIR_COPY_DENIED: read_refuse(ep, bulk, PAIR_ANSWER_DENIED); return TRYST_AGAIN;
+    case PAIR_COPY_BAD: offer_bad(ep); return TRYST_E_PEER; /* pair_bulk_end follows */
+    default:
+        borrowed_remove(ep, bulk);
+        finish(ep, bulk, TRYST_E_PEER);
+        return TRYST_E_PEER;
+    }
+}
+
+tryst_status pair_bulk_read(struct endpoint *base, struct bulk *bulk, size_t at,
+                            size_t bytes, bulk_use use, void *arg)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    const struct pair_ops *ops = pair_ep_rail(ep)->ops;
+    const struct pair_op *op = pair_op_of(bulk);
+    uint8_t *piece = pair_ep_rail(ep)->piece;
+    assert(op->is_lent && at <= op->bytes && bytes <= op->bytes - at);
+    if (ep->state != PAIR_READY)
+        return TRYST_E_PEER;
+    if (op->mech == PAIR_MECH_RING) {
+        use(arg, (const uint8_t *)bulk->data + at, bytes);
+        return TRYST_OK;
+    }
+    const void *data = piece;
+    enum pair_copy opened = ops->open(ep, bulk, at, bytes, piece, &data);
+    if (opened != PAIR_COPY_OK)
+        return borrowed_fail(ep, bulk, opened);
+    use(arg, data, bytes);
+    if (ops->close)
+        ops->close(ep);
+    return TRYST_OK;
+}
+
+tryst_status pair_bulk_return(struct endpoint *base, struct bulk *bulk)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    bool by_ring = pair_op_of(bulk)->mech == PAIR_MECH_RING;
+    assert(pair_op_of(bulk)->is_lent);
+    if (ep->state != PAIR_READY)
+        return TRYST_E_PEER;
+    enum pair_copy counts = by_ring ? PAIR_COPY_OK : confirm(ep, bulk);
+    if (counts != PAIR_COPY_OK)
+        return borrowed_fail(ep, bulk, counts);
+    borrowed_remove(ep, bulk);
+    return TRYST_OK;
 }
 
 /* --- copies through the ring: receiving --- */
@@ -290,10 +444,21 @@ static void piece_receive(struct pair_ep *ep, struct ring_entry entry, uint32_t 
     if (ep->incoming_left > 0)
         return;
     ep->incoming = NULL;
-    if (op->job)
+    if (bulk->borrowed)
+        borrow(ep, bulk);
+    else if (op->job)
         pair_slot_place(ep, bulk);
     else
         finish(ep, bulk, TRYST_OK);
+}
+
+/* Get memory for a message of `bytes` bytes that comes through the ring, where the
+ * receive has none, or where the host cannot write it. False: out of memory. */
+static bool memory_get(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes)
+{
+    if (bulk->borrowed)
+        return (bulk->data = mem_alloc(bytes ? bytes : 1)) != NULL;
+    return !bulk->memory || !bytes || pair_slot_get(ep, bulk);
 }
 
 static void first_entry(struct pair_ep *ep, struct ring_entry entry)
@@ -310,7 +475,7 @@ static void first_entry(struct pair_ep *ep, struct ring_entry entry)
     }
     struct bulk *bulk = receive_match(ep, first.tag, first.bytes);
     bool fits = bulk && first.bytes <= bulk->bytes;
-    bool lands = fits && (!bulk->memory || !first.bytes || pair_slot_get(ep, bulk));
+    bool lands = fits && memory_get(ep, bulk, first.bytes);
     ep->incoming_left = first.bytes;
     ep->incoming = lands ? bulk : NULL;
     piece_receive(ep, entry, sizeof first);
@@ -493,6 +658,7 @@ void pair_bulk_end(struct pair_ep *ep, tryst_status status)
     all_finish(ep, &ep->jobs, status);
     ep->jobs_count = 0;
     all_finish(ep, &ep->waiting, status);
+    all_finish(ep, &ep->borrowed, status);
     reads_finish(ep, status);
     if (ep->incoming)
         finish(ep, ep->incoming, status);

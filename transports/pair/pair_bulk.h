@@ -9,6 +9,9 @@
 tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk);
 tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk);
 void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
+tryst_status pair_bulk_read(struct endpoint *base, struct bulk *bulk, size_t at,
+                            size_t bytes, bulk_use use, void *arg);
+tryst_status pair_bulk_return(struct endpoint *base, struct bulk *bulk);
 
 /* --- for pair.c --- */
 

@@ -141,6 +141,7 @@ static tryst_status message_send(struct self_ep *ep, enum self_type type,
 static void area_attach(struct self_ep *ep, struct self_area *area)
 {
     ep->area = area;
+    ep->pair.base.borrows = true;
     pair_attach(&ep->pair, area->header, area->ring_bytes);
 }
 
@@ -254,20 +255,27 @@ static bool reading_begin(_Atomic uint32_t *grant)
         grant, &granted, PAIR_READING, memory_order_acquire, memory_order_relaxed);
 }
 
-static enum pair_copy self_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes)
+static enum pair_copy self_open(struct pair_ep *pair, const struct bulk *bulk,
+                                uint64_t at, uint64_t bytes, void *to,
+                                const void **data_p)
 {
-    struct pair_op *op = pair_op_of(bulk);
+    const struct pair_op *op = pair_op_of((struct bulk *)bulk);
+    (void)bytes;
+    (void)to;
     if (op->mech != PAIR_MECH_READ)
         return PAIR_COPY_BAD;
     if (!reading_begin(&pair->theirs->grant))
         return PAIR_COPY_GONE;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): it came as a number through the ring
-    const uint8_t *from = (const uint8_t *)(uintptr_t)op->where;
-    memcpy(pair_target(bulk) + op->moved, from + op->moved, bytes);
+    *data_p = (const uint8_t *)(uintptr_t)op->where + at;
+    return PAIR_COPY_OK;
+}
+
+static void self_close(struct pair_ep *pair)
+{
     /* release: the reads of the buffer come before this. Partner: self_quiet. */
     atomic_fetch_and_explicit(&pair->theirs->grant, ~(uint32_t)PAIR_READING,
                               memory_order_release);
-    return PAIR_COPY_OK;
 }
 
 /* Begin a device's copy from the sender's memory. The area lists the copy, so that a
@@ -320,7 +328,7 @@ static bool self_quiet(struct pair_ep *pair)
     if (pair->mine && !devices_quiet(pair))
         return false;
     /* acquire: a reader's last loads come before this thread's next writes. Partner:
-     * self_copy. */
+     * self_close. */
     return !pair->mine ||
            !(atomic_load_explicit(&pair->mine->grant, memory_order_acquire) &
              PAIR_READING);
@@ -341,7 +349,8 @@ static const struct pair_ops self_pair_ops = {
     .connect = self_connect,
     .choose = self_choose,
     .denied = self_denied,
-    .copy = self_copy,
+    .open = self_open,
+    .close = self_close,
     .device_read = self_device_read,
     .device_read_end = self_device_read_end,
     .quiet = self_quiet,
@@ -374,6 +383,8 @@ const struct transport_ops transport_self = {
     .bulk_recv = pair_bulk_recv,
     .bulk_send = pair_bulk_send,
     .bulk_cancel = pair_bulk_cancel,
+    .bulk_read = pair_bulk_read,
+    .bulk_return = pair_bulk_return,
 };
 
 static tryst_status self_rail_open(const struct rail_params *params, struct rail **rail_p)

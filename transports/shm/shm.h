@@ -49,8 +49,8 @@ struct shm_mapped {
     uint64_t bytes;
     void *base; /**< address here; NULL: not mappable, or on a device */
     bool device;
-    bool dropped;   /**< in no list any more; freed when the last copy has ended */
-    uint32_t users; /**< number of copies that read the region */
+    bool dropped;   /**< in no list any more; freed when the last reader has ended */
+    uint32_t users; /**< copies that read the region, and bulks that borrow from it */
     int fd;         /**< device: descriptor that came with the handle, or -1 */
     struct memory_ipc ipc;
     struct list imports; /**< struct shm_import */

@@ -107,46 +107,36 @@ static enum pair_copy read_failed(struct shm_ep *ep, int error)
     return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
 }
 
-/* True for the last piece, which is confirmed: either all bytes of a bulk count, or
- * none. */
-static bool is_last(const struct pair_op *op, uint64_t bytes)
+static enum pair_copy open_by_read(struct shm_ep *ep, uint64_t where, void *to,
+                                   uint64_t bytes)
 {
-    return op->moved + bytes == op->bytes;
-}
-
-static enum pair_copy copy_by_read(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
-{
-    struct pair_op *op = pair_op_of(bulk);
     uint64_t nonce = 0;
     if (!(ep->in_mechs & SHM_CAN_READ))
         return PAIR_COPY_DENIED;
-    int error = peer_read(ep, op->where + op->moved, pair_target(bulk) + op->moved, bytes,
-                          &nonce);
+    int error = peer_read(ep, where, to, bytes, &nonce);
     if (error)
         return read_failed(ep, error);
-    if (nonce != ep->pair.params.peer_nonce)
-        return PAIR_COPY_GONE;
-    return is_last(op, bytes) ? shm_read_confirm(ep) : PAIR_COPY_OK;
+    return nonce == ep->pair.params.peer_nonce ? PAIR_COPY_OK : PAIR_COPY_GONE;
 }
 
-static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
-{
-    struct pair_op *op = pair_op_of(bulk);
-    const void *data;
-    if (op->where > UINT64_MAX - op->bytes)
-        return PAIR_COPY_BAD;
-    enum pair_copy found =
-        shm_region_address(ep, op->region, op->where + op->moved, bytes, &data);
-    if (found != PAIR_COPY_OK)
-        return found;
-    memcpy(pair_target(bulk) + op->moved, data, bytes);
-    return !is_last(op, bytes) || grant_holds(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
-}
-
-enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes)
+enum pair_copy shm_bytes_open(struct pair_ep *pair, const struct bulk *bulk, uint64_t at,
+                        uint64_t bytes, void *to, const void **data_p)
 {
     struct shm_ep *ep = (struct shm_ep *)pair;
-    if (pair_op_of(bulk)->mech == PAIR_MECH_MAP)
-        return copy_by_map(ep, bulk, bytes);
-    return copy_by_read(ep, bulk, bytes);
+    const struct pair_op *op = pair_op_of((struct bulk *)bulk);
+    if (op->where > UINT64_MAX - op->bytes)
+        return PAIR_COPY_BAD;
+    if (op->mech == PAIR_MECH_READ)
+        return open_by_read(ep, op->where + at, to, bytes);
+    const struct shm_mapped *mapped =
+        bulk->borrowed ? op->lent : shm_region_find(ep, op->region);
+    return shm_region_address(mapped, op->where + at, bytes, data_p);
+}
+
+enum pair_copy shm_confirm(struct pair_ep *pair, const struct bulk *bulk)
+{
+    const struct shm_ep *ep = (const struct shm_ep *)pair;
+    if (pair_op_of((struct bulk *)bulk)->mech == PAIR_MECH_READ)
+        return shm_read_confirm((struct shm_ep *)pair);
+    return grant_holds(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
 }

@@ -10,9 +10,12 @@
 bool shm_read_verify(struct shm_ep *ep, char why[SHM_WHY_MAX]);
 /** Check whether this process may read memory by process_vm_readv. 0 or errno. */
 int shm_read_probe(void);
-enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes);
 /** Check, after a read, that the peer lives and its grant is not revoked: PAIR_COPY_OK or
  *  PAIR_COPY_GONE. */
 enum pair_copy shm_read_confirm(struct shm_ep *ep);
+/** Slots of struct pair_ops. */
+enum pair_copy shm_bytes_open(struct pair_ep *pair, const struct bulk *bulk, uint64_t at,
+                        uint64_t bytes, void *to, const void **data_p);
+enum pair_copy shm_confirm(struct pair_ep *pair, const struct bulk *bulk);
 
 #endif

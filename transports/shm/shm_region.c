@@ -13,8 +13,8 @@
  * What one peer's messages keep here is bounded: regions (SHM_REGIONS_MAX), descriptors
  * (SHM_DEVICE_FDS_MAX), and mapped bytes (the machine's memory and swap: a memory file is
  * allocated in full, so an honest peer cannot announce more).
- * An import that a copy reads is not closed: the region is kept, out of all lists, until
- * its last copy has ended.
+ * A region that a copy reads, or a receive borrows from, is not closed: it is kept, out of
+ * all lists, until its last reader has ended.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -162,7 +162,7 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
 
 /* --- regions of peers --- */
 
-static struct shm_mapped *mapped_find(struct shm_ep *ep, uint64_t id)
+struct shm_mapped *shm_region_find(struct shm_ep *ep, uint64_t id)
 {
     list_for_each_safe (&ep->regions, node, after) {
         struct shm_mapped *mapped = container_of(node, struct shm_mapped, node);
@@ -204,7 +204,7 @@ static bool machine_holds(const struct shm_ep *ep, uint64_t bytes)
 static const char *announcement_fault(struct shm_ep *ep,
                                       const struct shm_message *message, int fd)
 {
-    if (ep->regions_count >= SHM_REGIONS_MAX || mapped_find(ep, message->region))
+    if (ep->regions_count >= SHM_REGIONS_MAX || shm_region_find(ep, message->region))
         return "the peer announces a region once more, or too many";
     if (message->type == SHM_DEVICE && fd >= 0 && ep->device_fds >= SHM_DEVICE_FDS_MAX)
         return "the peer sends too many descriptors of device memory";
@@ -275,15 +275,14 @@ static void mapped_drop(struct shm_ep *ep, struct shm_mapped *mapped)
 
 void shm_region_drop(struct shm_ep *ep, uint64_t id)
 {
-    struct shm_mapped *mapped = mapped_find(ep, id);
+    struct shm_mapped *mapped = shm_region_find(ep, id);
     if (mapped)
         mapped_drop(ep, mapped);
 }
 
-enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
+enum pair_copy shm_region_address(const struct shm_mapped *mapped, uint64_t offset,
                                   uint64_t bytes, const void **data_p)
 {
-    const struct shm_mapped *mapped = mapped_find(ep, id);
     if (!mapped)
         return PAIR_COPY_LATER;
     if (!mapped->base)
@@ -292,6 +291,34 @@ enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offse
         return PAIR_COPY_BAD;
     *data_p = (const uint8_t *)mapped->base + offset;
     return PAIR_COPY_OK;
+}
+
+enum pair_copy shm_lend(struct pair_ep *pair, struct bulk *bulk)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    struct pair_op *op = pair_op_of(bulk);
+    const void *data;
+    if (op->mech == PAIR_MECH_READ)
+        return ep->in_mechs & SHM_CAN_READ ? PAIR_COPY_OK : PAIR_COPY_DENIED;
+    struct shm_mapped *mapped = shm_region_find(ep, op->region);
+    enum pair_copy found = shm_region_address(mapped, op->where, op->bytes, &data);
+    if (found != PAIR_COPY_OK)
+        return found;
+    op->lent = mapped;
+    mapped->users++;
+    return PAIR_COPY_OK;
+}
+
+/* Note that a reader of the region has ended. */
+static void mapped_put(struct shm_ep *ep, struct shm_mapped *mapped)
+{
+    if (--mapped->users == 0 && mapped->dropped)
+        mapped_free(ep, mapped);
+}
+
+void shm_lent_back(struct pair_ep *pair, struct bulk *bulk)
+{
+    mapped_put((struct shm_ep *)pair, pair_op_of(bulk)->lent);
 }
 
 void shm_regions_end(struct shm_ep *ep)
@@ -358,7 +385,7 @@ enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job)
     const struct pair_op *op = pair_op_of(job->bulk);
     if (!(ep->in_mechs & SHM_CAN_DEVICE))
         return PAIR_COPY_DENIED;
-    struct shm_mapped *mapped = mapped_find(ep, op->region);
+    struct shm_mapped *mapped = shm_region_find(ep, op->region);
     if (!mapped)
         return PAIR_COPY_LATER;
     if (!mapped->device || op->where > mapped->bytes ||
@@ -378,8 +405,6 @@ enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job)
 bool shm_device_read_end(struct pair_ep *pair, struct pair_job *job)
 {
     struct shm_ep *ep = (struct shm_ep *)pair;
-    struct shm_mapped *mapped = job->region;
-    if (--mapped->users == 0 && mapped->dropped)
-        mapped_free(ep, mapped);
+    mapped_put(ep, job->region);
     return shm_read_confirm(ep) == PAIR_COPY_OK;
 }

@@ -13,10 +13,15 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
 /** Handle a REGION or DEVICE message. */
 void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd);
 void shm_region_drop(struct shm_ep *ep, uint64_t id);
-/** Get the address here of [offset, offset + bytes) of the peer's region `id`. OK, LATER
- *  (not announced yet), DENIED (not mappable), BAD (not within the region). */
-enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
+/** Find the peer's region `id`; NULL: not announced yet. */
+struct shm_mapped *shm_region_find(struct shm_ep *ep, uint64_t id);
+/** Get the address here of [offset, offset + bytes) of the peer's region. OK, LATER
+ *  (NULL: not announced yet), DENIED (not mappable), BAD (not within the region). */
+enum pair_copy shm_region_address(const struct shm_mapped *mapped, uint64_t offset,
                                   uint64_t bytes, const void **data_p);
+/** pair_ops: keep the region of a borrowed bulk mapped, whatever its owner drops. */
+enum pair_copy shm_lend(struct pair_ep *pair, struct bulk *bulk);
+void shm_lent_back(struct pair_ep *pair, struct bulk *bulk);
 void shm_regions_end(struct shm_ep *ep);
 /** pair_ops: reads of device memory, imported from its owner. */
 enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job);

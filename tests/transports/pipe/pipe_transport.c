@@ -192,7 +192,7 @@ static tryst_status ep_open(struct rail *base, const struct ep_params *params,
     struct pipe_ep *ep = rail->host->alloc(sizeof *ep);
     if (!ep)
         return TRYST_E_NOMEM;
-    ep->base = (struct endpoint){base, params->arg};
+    ep->base = (struct endpoint){.rail = base, .arg = params->arg};
     ep->cookie = params->cookie;
     ep->sent.data = ep->sent_frame;
     ep->got.data = ep->got_frame;
