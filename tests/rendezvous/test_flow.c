@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flows: slices become ready one by one, get memory one by one, and arrive in any order.
  * Whatever ends a flow must end it once, with nothing left behind. test_flow_trees.c runs
- * trees of flows. */
+ * trees of flows.
+ *
+ * With the argument "borrow", slices that `place` gives memory to are borrowed instead,
+ * and read into that memory and returned in the next pass. */
 #include "world.h"
 
 #include "rendezvous/op/deadline.h"
@@ -24,6 +27,7 @@ struct edge {
     uint32_t came; /* receive: slices that have arrived or were taken */
     uint32_t sent;
     bool here[SLICES_MAX];
+    bool lent[SLICES_MAX]; /* receive: slices to read and return */
     int ended;
     tryst_status status;
     int32_t origin_rank, origin_status;
@@ -35,6 +39,8 @@ static struct edge out[EDGES], in[EDGES];
 static tryst_step *steps[2];
 static uint64_t flow_step = 1; /* the step of the flows that start */
 static struct random dice;
+static bool borrow; /* slices are borrowed */
+static bool keep;   /* borrowed slices are not returned now */
 static bool ordered; /* every slice arrived after the slice before it */
 
 /* ---- hooks ------------------------------------------------------------------------- */
@@ -50,15 +56,21 @@ static tryst_status on_place(struct flow *flow, uint32_t index, void **data_p,
                              struct tryst_mem **mem_p)
 {
     struct edge *edge = edge_of(flow);
+    if (flow->ahead && index < edge->placed) { /* its WANT was deferred */
+        *data_p = NULL;
+        return TRYST_OK;
+    }
     assert_int_equal(index, edge->placed);
-    assert_true(index < flow->slices_announced && index < flow->slices);
+    assert_true(index < flow->slices_announced || flow->ahead);
+    assert_true(index < flow->slices);
     assert_null(*mem_p);
     if (index >= edge->granted) {
         edge->refusals++;
         return TRYST_AGAIN;
     }
     edge->placed++;
-    *data_p = edge->data + (size_t)index * SLICE;
+    assert_int_equal(flow_may_borrow(flow), borrow);
+    *data_p = borrow ? NULL : edge->data + (size_t)index * SLICE;
     *mem_p = *data_p; /* a registration that only the test's transport compares */
     return TRYST_OK;
 }
@@ -76,7 +88,12 @@ static void on_arrived(struct flow *flow, uint32_t index)
 {
     struct edge *edge = edge_of(flow);
     assert_true(index < flow->slices && index < flow->slices_announced);
+    if (edge->here[index] && borrow) {
+        edge->lent[index] = true; /* it comes by copy */
+        return;
+    }
     assert_false(edge->here[index]);
+    edge->lent[index] = borrow && index < edge->placed;
     ordered = ordered && index == edge->came;
     edge->here[index] = true;
     edge->came++;
@@ -126,11 +143,57 @@ static const struct flow_ops placed_ops = {.place = on_place,
                                            .sent = on_sent,
                                            .ended = on_ended};
 
+/* ---- borrowed slices --------------------------------------------------------------- */
+
+/* Where a piece of a borrowed slice goes. */
+struct piece {
+    uint8_t *to;
+    size_t bytes;
+};
+
+static void on_use(void *arg, const void *data, size_t bytes)
+{
+    struct piece *piece = arg;
+    assert_int_equal(bytes, piece->bytes);
+    memcpy(piece->to, data, bytes);
+}
+
+/* Read a borrowed slice, in two pieces, and return it. */
+static void slice_return(struct edge *edge, uint32_t index)
+{
+    size_t at = (size_t)index * edge->flow.slice_bytes;
+    size_t left = edge->flow.op->bytes - at, half = edge->flow.slice_bytes / 2;
+    edge->lent[index] = false;
+    while (left) {
+        size_t from = at % edge->flow.slice_bytes, bytes = left < half ? left : half;
+        struct piece piece = {edge->data + at, bytes};
+        if (flow_read(&edge->flow, index, from, bytes, on_use, &piece) != TRYST_OK)
+            return;
+        at += bytes;
+        left = from + bytes == edge->flow.slice_bytes ? 0 : left - bytes;
+    }
+    (void)flow_return(&edge->flow, index);
+}
+
+static int slices_return(void *arg)
+{
+    int count = 0;
+    for (int n = 0; n < EDGES && !keep; n++)
+        for (uint32_t i = 0; i < SLICES_MAX; i++)
+            if (in[n].lent[i] && in[n].flow.op) {
+                slice_return(&in[n], i);
+                count++;
+            }
+    return count;
+}
+
 /* ---- setting ----------------------------------------------------------------------- */
 
 static void begin(const struct world_setting *settings)
 {
     world_open(&world, 2, settings);
+    world.sides[1].borrows = borrow;
+    world.sides[1].rdv->coll_calls.run = slices_return;
     world_join(&world, 0, 1);
     memset(out, 0, sizeof out);
     memset(in, 0, sizeof in);
@@ -328,6 +391,7 @@ static void random_round(uint32_t slots)
         world.sides[1].hold_bulk = random_range(&dice, 3) == 0;
         world.sides[1].bulk_backwards = random_range(&dice, 2);
         world.sides[0].bulk_backwards = random_range(&dice, 2);
+        world.sides[1].read_again = random_range(&dice, 8) == 0;
         world.sides[0].send_again = (uint32_t)random_range(&dice, 2);
         world.sides[1].recv_again = (uint32_t)random_range(&dice, 2);
         if (out[n].flow.ready < slices[n])
@@ -369,6 +433,54 @@ static void test_random(void **state)
 
 /* A flow without memory keeps no slot from another receive, and goes on when it has
  * memory. */
+/* Slices that are borrowed ahead of the OFFER need none, and a WANT that is deferred with
+ * them comes again. The sender has its slice, and its window, back at the return, not
+ * before; what a return refuses does not count. */
+static void test_borrow(void **state)
+{
+    enum { N = 4 };
+    static const struct world_setting narrow[] = {{"parked_max", "1"}, {0}};
+    if (!borrow)
+        return;
+    begin(narrow);
+    for (int n = 0; n < EDGES; n++) {
+        in[n].flow.ops = &placed_ops;
+        in[n].flow.ahead = true;
+        in[n].granted = UINT32_MAX;
+        assert_int_equal(start(false, n, &in[n], N * SLICE), TRYST_OK);
+    }
+    world_settle(&world);
+    assert_true(world.sides[1].posted_now > 0);
+    keep = true;
+    for (int n = 0; n < EDGES; n++) {
+        out[n].flow.ready = N;
+        assert_int_equal(start(true, n, &out[n], N * SLICE), TRYST_OK);
+    }
+    world_settle(&world);
+    for (int n = 0; n < EDGES; n++) {
+        assert_int_equal(out[n].sent, 0);
+        assert_true(in[n].came > 0 && !out[n].ended);
+    }
+    assert_true(world.sides[0].in_flight_bytes >= (uint64_t)EDGES * SLICE);
+    keep = false;
+    world_settle(&world);
+    assert_int_equal(world.sides[0].in_flight_bytes, 0);
+    for (int n = 0; n < EDGES; n++) {
+        done_check(n);
+    }
+    end();
+    begin(NULL);
+    in[0].granted = UINT32_MAX;
+    out[0].flow.ready = N;
+    world.sides[1].returns_fail = true;
+    start_both(0, N * SLICE, &placed_ops);
+    for (int i = 0; i < 40 && !in[0].ended; i++)
+        world_advance(&world, TICK_NS);
+    assert_int_equal(in[0].ended, 1);
+    assert_int_equal(in[0].status, TRYST_E_PEER);
+    end();
+}
+
 static void test_place_again(void **state)
 {
     enum { N = 8 };
@@ -416,7 +528,8 @@ static void test_place_once(void **state)
     start_both(1, N * SLICE, &placed_ops);
     world_settle(&world);
     assert_int_equal(in[0].placed + in[1].placed, 1);
-    assert_ptr_equal(world.sides[1].posted_mem, in[in[1].placed].data);
+    if (!borrow)
+        assert_ptr_equal(world.sides[1].posted_mem, in[in[1].placed].data);
     world.sides[1].recv_again = 3;
     world.sides[1].hold_bulk = false;
     world_settle(&world);
@@ -692,6 +805,7 @@ static bool end_after(enum action action, int passes, unsigned held)
     }
     world.sides[1].hold_bulk = held & 1;
     world.sides[0].hold_sent = held & 2;
+    keep = held & 4;
     for (int i = 0; i < passes && passes > 1; i++) {
         for (int n = 0; n < 3; n++) {
             uint32_t slices = out[n].flow.slices;
@@ -712,7 +826,7 @@ static bool end_after(enum action action, int passes, unsigned held)
     act(action);
     for (int i = 0; i < 3; i++)
         world_pass(&world);
-    world.sides[1].hold_bulk = world.sides[0].hold_sent = false;
+    world.sides[1].hold_bulk = world.sides[0].hold_sent = keep = false;
     world_settle(&world);
     return early;
 }
@@ -738,7 +852,7 @@ static void end_check(enum action action, int passes)
 static void test_ends(void **state)
 {
     for (int action = 0; action < ACTIONS; action++)
-        for (unsigned held = 0; held < 4; held++)
+        for (unsigned held = 0; held < (borrow ? 8 : 4); held++)
             for (int passes = 0; passes < 40; passes++) {
                 bool early = end_after((enum action)action, passes, held);
                 end_check((enum action)action, passes);
@@ -1331,13 +1445,15 @@ static void test_above_stalls(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    borrow = argc > 1 && strcmp(argv[1], "borrow") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ready),
         cmocka_unit_test(test_offers_merge),
         cmocka_unit_test(test_ready_first),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_borrow),
         cmocka_unit_test(test_place_again),
         cmocka_unit_test(test_place_once),
         cmocka_unit_test(test_any_order),

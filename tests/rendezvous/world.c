@@ -264,7 +264,7 @@ static void knobs_release(struct side *side)
     side->hold_accepts = side->silent = side->away = false;
     side->frames_max = 0;
     side->recv_again = side->send_again = 0;
-    side->frames_fail = side->sends_fail = side->recvs_fail = false;
+    side->frames_fail = side->sends_fail = side->recvs_fail = side->returns_fail = false;
     side->unready = side->refuses = 0;
     side->no_kind = 0;
 }

@@ -81,6 +81,7 @@ struct world_ep {
     struct list frames; /**< struct world_frame, on the way to the peer */
     struct list posted; /**< struct bulk: receives, linked in `scratch` */
     struct list canceled;
+    struct list lent;  /**< struct bulk: receives that borrow the send in `from` */
     struct list sends; /**< bulk on the way to the peer */
     struct list sent;  /**< bulk that has arrived, with its completion due here */
 };
@@ -113,6 +114,7 @@ struct side {
     bool sends_fail; /**< sending a slice fails */
     bool recvs_fail; /**< receiving a slice fails */
     bool hold_close; /**< the side's endpoints do not finish closing */
+    bool borrows;    /**< set before its endpoints are ready: they borrow */
     bool hold_sched; /**< the side's transfers do not start */
     bool busy_sched; /**< each pass reports an event of the scheduler */
     /** The side does not accept links: they are connected, but never read. */
@@ -130,6 +132,10 @@ struct side {
     uint32_t frames_max;
     uint32_t recv_again; /**< number of next calls of bulk_recv that answer AGAIN */
     uint32_t send_again; /**< number of next calls of bulk_send that answer AGAIN */
+    /** Number of next calls of bulk_read that answer AGAIN: the bytes come by copy in the
+     *  next pass. */
+    uint32_t read_again;
+    bool returns_fail; /**< what is returned does not count */
     uint64_t window_bytes;
     /* Observations: */
     uint32_t posted_high, posted_now;

@@ -12,6 +12,12 @@ struct world_frame {
 struct bulk_state {
     struct list_node node;
     struct bulk *bulk;
+    struct world_ep *from; /* of a borrowed receive: the sender's end, */
+    struct bulk *send;     /* and what it lends; NULL: `copy` */
+    void *copy;
+    bool is_lent;
+    bool is_told; /* `borrowed` was called for the copy */
+    bool is_gone; /* what was read does not count: done(TRYST_E_PEER) follows */
 };
 
 static struct bulk_state *bulk_state(struct bulk *bulk)
@@ -97,6 +103,7 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     list_init(&ep->frames);
     list_init(&ep->posted);
     list_init(&ep->canceled);
+    list_init(&ep->lent);
     list_init(&ep->sends);
     list_init(&ep->sent);
     list_push_back(&ep_side(ep)->eps, &ep->node);
@@ -193,9 +200,99 @@ void world_arrive(struct world *world, int from, int to, uint64_t ep_id, bool is
     world->sides[to].has_events = true;
 }
 
+/* Let go of what a borrowed receive holds: the send completes. */
+static void lent_end(struct bulk *bulk)
+{
+    struct bulk_state *state = bulk_state(bulk);
+    if (state->send) {
+        bulk_push(&state->from->sent, state->send);
+        ep_side(state->from)->has_events = true;
+    }
+    free(state->copy);
+    list_remove(&state->node);
+    state->send = NULL;
+    state->copy = NULL;
+    state->is_lent = false;
+}
+
+/* Let the receive read the send's bytes where they are. */
+static void lend(struct world_ep *ep, struct world_ep *from, struct bulk *recv,
+                 struct bulk *send)
+{
+    struct bulk_state *state = bulk_state(recv);
+    list_remove(&state->node);
+    list_push_back(&ep->lent, &state->node);
+    state->from = from;
+    state->send = send;
+    state->is_lent = true;
+    recv->borrowed(recv, send->bytes);
+}
+
+/* End a borrowed receive of which nothing counts. */
+static tryst_status lent_fail(struct world_ep *ep, struct bulk *bulk)
+{
+    lent_end(bulk);
+    bulk_push(&ep->canceled, bulk);
+    bulk_state(bulk)->is_gone = true;
+    ep_side(ep)->has_events = true;
+    return TRYST_E_PEER;
+}
+
+/* The endpoint `from` closes: what it lends is the sender's again. */
+static void lent_revoke(struct world_ep *from)
+{
+    struct world_ep *ep = world_ep_find(ep_rail(from)->world, from->peer, from->rank);
+    if (!ep)
+        return;
+    list_for_each_safe (&ep->lent, node, after) {
+        struct bulk_state *state = container_of(node, struct bulk_state, node);
+        if (state->from != from || !state->send)
+            continue;
+        bulk_push(&from->sent, state->send);
+        state->send = NULL;
+        state->is_gone = true;
+    }
+}
+
+static tryst_status on_bulk_read(struct endpoint *base, struct bulk *bulk, size_t at,
+                                 size_t bytes, bulk_use use, void *arg)
+{
+    struct world_ep *ep = world_ep(base);
+    struct bulk_state *state = bulk_state(bulk);
+    assert_true(state->is_lent && !ep->closing && bytes <= TRANSPORT_PIECE_BYTES);
+    if (state->send && ep_side(ep)->read_again) {
+        ep_side(ep)->read_again--;
+        state->copy = malloc(state->send->bytes);
+        memcpy(state->copy, state->send->data, state->send->bytes);
+        bulk_push(&state->from->sent, state->send);
+        state->send = NULL;
+        ep_side(ep)->has_events = true;
+        return TRYST_AGAIN;
+    }
+    if (state->is_gone)
+        return lent_fail(ep, bulk);
+    const uint8_t *data = state->send ? state->send->data : state->copy;
+    use(arg, data + at, bytes);
+    return TRYST_OK;
+}
+
+static tryst_status on_bulk_return(struct endpoint *base, struct bulk *bulk)
+{
+    struct world_ep *ep = world_ep(base);
+    assert_true(bulk_state(bulk)->is_lent && !ep->closing);
+    if (ep_side(ep)->returns_fail || bulk_state(bulk)->is_gone)
+        return lent_fail(ep, bulk);
+    lent_end(bulk);
+    ep->posted_now--;
+    ep_side(ep)->posted_now--;
+    return TRYST_OK;
+}
+
 static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct world_ep *ep = world_ep(base);
+    if (bulk_state(bulk)->is_lent)
+        lent_end(bulk);
     list_remove(&bulk_state(bulk)->node);
     bulk_push(&ep->canceled, bulk);
     ep_side(ep)->has_events = true;
@@ -223,6 +320,10 @@ static struct bulk *posted_find(struct world_ep *ep, uint64_t tag)
 static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk *send)
 {
     struct bulk *recv = posted_find(ep, send->tag);
+    if (recv && recv->borrowed && !ep_side(from)->sends_fail) {
+        lend(ep, from, recv, send);
+        return;
+    }
     bulk_push(&from->sent, send);
     ep_side(from)->has_events = true;
     if (ep_side(from)->sends_fail)
@@ -275,7 +376,16 @@ static int ep_complete(struct world_ep *ep)
         count++;
     }
     while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled, false)) != NULL) {
-        recv_done(ep, bulk, TRYST_E_CANCELED, 0);
+        recv_done(ep, bulk,
+                  bulk_state(bulk)->is_gone ? TRYST_E_PEER : TRYST_E_CANCELED, 0);
+        count++;
+    }
+    list_for_each_safe (&ep->lent, node, after) {
+        struct bulk_state *state = container_of(node, struct bulk_state, node);
+        if (!state->copy || state->is_told)
+            continue;
+        state->is_told = true;
+        state->bulk->borrowed(state->bulk, state->bulk->bytes);
         count++;
     }
     return count;
@@ -285,10 +395,16 @@ static void ep_end(struct world_ep *ep)
 {
     struct bulk *bulk;
     struct list_node *node;
+    lent_revoke(ep);
     while ((bulk = bulk_pop(&ep->sends_away, false)) != NULL ||
            (bulk = bulk_pop(&ep->sends, false)) != NULL ||
            (bulk = bulk_pop(&ep->sent, false)) != NULL)
         bulk->done(bulk, TRYST_E_CANCELED, 0);
+    while (!list_empty(&ep->lent)) {
+        bulk = container_of(list_first(&ep->lent), struct bulk_state, node)->bulk;
+        lent_end(bulk);
+        recv_done(ep, bulk, TRYST_E_CANCELED, 0);
+    }
     while ((bulk = bulk_pop(&ep->posted, false)) != NULL ||
            (bulk = bulk_pop(&ep->canceled, false)) != NULL)
         recv_done(ep, bulk, TRYST_E_CANCELED, 0);
@@ -314,6 +430,7 @@ static int ep_progress(struct world *world, struct world_ep *ep)
         return 0;
     if (!ep->ready_reported) {
         ep->ready_reported = true;
+        ep->base.borrows = ep_side(ep)->borrows;
         ep->base.rail->events->ready(&ep->base,
                                      ep->refuses ? TRYST_E_UNREACHABLE : TRYST_OK,
                                      ep->refuses ? "it cannot" : "made up");
@@ -349,4 +466,6 @@ const struct transport_ops world_transport = {.name = "shm",
                                               .frame_commit = on_frame_commit,
                                               .bulk_recv = on_bulk_recv,
                                               .bulk_send = on_bulk_send,
-                                              .bulk_cancel = on_bulk_cancel};
+                                              .bulk_cancel = on_bulk_cancel,
+                                              .bulk_read = on_bulk_read,
+                                              .bulk_return = on_bulk_return};

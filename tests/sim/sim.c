@@ -679,6 +679,8 @@ void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
     assert_int_equal(world_open_parts(&sim->world, params->ranks, settings, &sim_parts),
                      TRYST_OK);
     sim->world.spoilt = params->fault == SIM_LOST_CREDIT;
+    for (int i = 0; i < params->ranks; i++)
+        sim->world.sides[i].borrows = params->borrows >> i & 1;
     for (int i = 0; i < params->ranks && params->posted_max; i++)
         sim->world.sides[i].rail.base.posted_max = params->posted_max;
     if (params->ways)

@@ -69,6 +69,8 @@ static struct sim_params params_draw(struct job *job, const struct planned *plan
         params.wants_max = 1 + (uint32_t)draw(job, 8);
     if (!draw(job, 4))
         params.posted_max = 2 + (uint32_t)draw(job, 6);
+    if (draw(job, 2))
+        params.borrows = draw(job, 2) ? UINT64_MAX : draw(job, UINT64_C(1) << RANKS_MAX);
     return params;
 }
 

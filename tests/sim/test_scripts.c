@@ -82,6 +82,30 @@ static void test_cancels(void **state)
     sim_close(&sim);
 }
 
+/* Rank 0 borrows the slices of its children in their order. While child 1 is late, it
+ * borrows none of child 2, so an urgent send of child 2 finds its window free. */
+static void test_late_child(void **state)
+{
+    struct net net;
+    struct sim_params params = {.ranks = 3,
+                                .window_bytes = 64 << 10,
+                                .rail_window_bytes = 16 * MIB,
+                                .posted_slices = 4,
+                                .borrows = UINT64_MAX};
+    star_make(&net, 3, 125000000, 10000);
+    sim_open(&sim, &params, &net);
+    int which = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 0, 4 * MIB);
+    for (int rank = 0; rank < 3; rank++)
+        sim_act(&sim, rank == 1 ? NS_PER_S : 0, SIM_DO_COLL, which, rank);
+    int urgent = sim_transfer_at(&sim, 2, 0, 32 << 10, 100 * NS_PER_MS, 0,
+                                 TRYST_OP_PRIORITY, -1);
+    assert_true(sim_run(&sim, 60 * NS_PER_S));
+    assert_true(done_ns(urgent) < 110 * NS_PER_MS);
+    assert_int_equal(sim.colls[which].parts[2].status, TRYST_OK);
+    assert_true(sim.colls[which].parts[2].done_ns > NS_PER_S);
+    sim_close(&sim);
+}
+
 /* A cut loses no packet, and when the link is mended the urgent transfer is first. */
 static void test_cut(void **state)
 {
@@ -193,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_stopped_peers), cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_cut),           cmocka_unit_test(test_cut_for_good),
         cmocka_unit_test(test_incast),        cmocka_unit_test(test_cluster_file),
+        cmocka_unit_test(test_late_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
