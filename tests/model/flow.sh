@@ -90,7 +90,9 @@ else
     broken BREAK_AHEAD $slices
     broken BREAK_PLACE $chains
     broken BREAK_BORROW_AHEAD $stars -DBORROW=3 -DWAITS=1
+    optimise=-O1 # a million states
     broken BREAK_BORROW_GRANTED $crossed -DBORROW=3
+    optimise=-O0
     broken BREAK_BORROW_DONE $stars -DBORROW=3
     broken BREAK_BORROW_FORWARD $stars -DBORROW=3 -DDEATH=2
     broken BREAK_BORROW_RESULT $relay -DBORROW=1
