@@ -12,11 +12,21 @@
  * the downward one when an OFFER covers it and the transport no longer reads the upward
  * one.
  *
+ * With BORROW, the bytes of an upward bulk stay with the child, and landed means that the
+ * transport's offer has landed. The bulk needs no scratch. Its posted slot, its offer and
+ * its window are held until the parent has added the slice from the child's memory and
+ * returned it. A slice is granted only when the offer of the same slice of the child
+ * before has landed: so it waits for the parent's own turns alone. The return confirms
+ * that the child has not closed. The rank that sends a downward slice has a sum of
+ * confirmed terms, so where the upward slice was borrowed, the downward one is posted
+ * ahead.
+ *
  * The window is one slice for each ordered pair: the start of a bulk takes it and DONE
  * returns it. Frames carry WANT, grants, DONE, OFFER, CANCEL and CANCELED. These events
  * happen at any time and in any order: a submission, the reading of a frame, the landing
- * of a bulk, the end of a send's read (sent). Where several slices may be granted, posted
- * or started, each choice is searched, so all priorities are.
+ * of a bulk, the end of a send's read (sent), the begin and the end of the addition of a
+ * borrowed slice, the close of a sender whose operation has failed. Where several slices
+ * may be granted, posted or started, each choice is searched, so all priorities are.
  *
  * What is left out, and why that is safe:
  *   - State is counters, as in the engine (collectives/tree/tree.h). All of a record but
@@ -26,7 +36,9 @@
  *     lead to the same state.
  *   - A rank that can grant, post or start does so at once, with every choice. A delayed
  *     step equals a later event: an OFFER that is read later, a bulk that lands later.
- *   - An addition takes no time: a sum that takes time equals a bulk that lands later.
+ *   - An addition takes no time, but for borrowed slices: a sum that takes time equals a
+ *     bulk that lands later. Without failures a borrowed slice has no event for the begin
+ *     of its addition, which changes nothing.
  *   - With a window of one slice, bulks of a pair land in order. The engine keeps a slice
  *     that lands out of order in its slot until the slices before have landed, and this
  *     model has that state: neither has landed.
@@ -34,7 +46,9 @@
  *   - The end of a send's read is apart from the landing only where a downward slice
  *     shares the memory: no other rule waits for the end of a read.
  *   - Rank 0 submits A first. Exchange of the names A and B makes every other case one of
- *     these.
+ *     these, except in CROSSED.
+ *   - A close revokes the memory of one flow. In the engine it ends the whole endpoint,
+ *     which is a death (DEATH) with another cause.
  *   - Values are left out: the order of addition follows from the counters, and the bits
  *     of the results are compared by tests/api/test_coll.c and
  *     tests/collectives/test_run.c.
@@ -43,11 +57,12 @@
  *   STARS   tree 0: 1 and 2 to 0; tree 1: 2 and 0 to 1
  *   CHAINS  tree 0: 2 to 1 to 0;  tree 1: 2 to 0 to 1
  *   MIXED   tree 0: 1 and 2 to 0; tree 1: 0 to 1 to 2
+ *   CROSSED as STARS for A; for B with the opposite orders of addition
  *
  * Options:
  *   OPPOSITE    ranks 0 and 2 submit A first, rank 1 B; without, ranks 1 and 2 submit in
  *               any order
- *   WAITS       rank 2 submits its second operation when the first has ended
+ *   WAITS=r     rank r submits its second operation when the first has ended
  *   SLICES=n    slices of each tree (2)
  *   SLOTS=n     slices of one peer that a receiver has posted, at most: 1 or 2 (2)
  *   SCRATCH=n   scratch slots of each rank (1)
@@ -55,7 +70,11 @@
  *   LEAD=n      a slice is granted only while it is less than n beyond the least number of
  *               slices that the rank has passed on, over both trees (tree/lead.h): the
  *               parent has them; at the root, they are added
- *   INSTANT     each frame is read at once: for the large searches
+ *   BORROW=n    upward slices are borrowed: 1 those of the first edge of each tree (in
+ *               the order above), 2 those of the second, 3 all
+ *   RELAY       STARS: the first child sends the result on to the second one
+ *   INSTANT     each frame is read at once, but not by a rank that adds from memory that
+ *               may be revoked: for the large searches
  *   LAX         a child may be granted ahead, in the order of addition
  *   ANY_BUT_LAST  any child may be granted, but the last scratch slot is for the next in
  *                 order
@@ -67,7 +86,9 @@
  *     once, or with the cause and the rank of its failure;
  *   - scratch, slots and window have come back;
  *   - no slice lands in memory that was released, was not granted, or is still being
- *     read.
+ *     read;
+ *   - no borrowed slice is read after its send has ended, unless that sender has closed,
+ *     and then no sum with this slice has left.
  *
  * Broken variants, each of which must be found (flow.sh runs them); the number is
  * DESIGN's rule:
@@ -94,7 +115,21 @@
  *   BREAK_READY_PER_RUN     the first ready slice makes its whole flow ready
  *   BREAK_AHEAD             slices that are not announced may take all slots of a peer
  *   BREAK_PLACE             a downward slice is posted where the upward slice is still
- *                           being read */
+ *                           being read
+ *   BREAK_BORROW_AHEAD      a child's slice is borrowed before the child before has
+ *                           announced the same one: while that child waits for an
+ *                           operation that needs this child's window
+ *   BREAK_BORROW_GRANTED    a child's slice is borrowed when the same slice of the child
+ *                           before has been granted: two slices with opposite orders
+ *                           of addition each hold the window that the other waits for
+ *   BREAK_BORROW_DONE       DONE leaves when the offer of a borrowed slice has landed: the
+ *                           send ends and the memory is released before it was read.
+ *                           (Where the send also waits for the transport's end of the
+ *                           bulk, as in the engine, only the window's bound is lost.)
+ *   BREAK_BORROW_FORWARD    a sum leaves before the return has confirmed its terms
+ *   BREAK_BORROW_RESULT     results are posted ahead where the upward slice is not
+ *                           borrowed: its transport may still read it when a rank that
+ *                           has not read it sends the result */
 
 #ifndef SLICES
 #define SLICES 2
@@ -113,24 +148,34 @@
 /* A flow's index: operation, tree, edge, direction (0 up, 1 down). Tables of two bits
  * have the ranks. */
 #if defined(STARS)
-#define CHILDREN (1 | 2 << 2 | 2 << 4 | 0 << 6)
-#define PARENTS  (0 | 0 << 2 | 1 << 4 | 1 << 6)
+#define CHILDREN SAME(1 | 2 << 2 | 2 << 4 | 0 << 6)
+#define PARENTS  SAME(0 | 0 << 2 | 1 << 4 | 1 << 6)
+#define CHAIN(f) 0
+#elif defined(CROSSED)
+#define CHILDREN ((1 | 2 << 2 | 2 << 4 | 0 << 6) | (2 | 1 << 2 | 0 << 4 | 2 << 6) << 8)
+#define PARENTS  SAME(0 | 0 << 2 | 1 << 4 | 1 << 6)
 #define CHAIN(f) 0
 #elif defined(CHAINS)
-#define CHILDREN (2 | 1 << 2 | 2 << 4 | 0 << 6)
-#define PARENTS  (1 | 0 << 2 | 0 << 4 | 1 << 6)
+#define CHILDREN SAME(2 | 1 << 2 | 2 << 4 | 0 << 6)
+#define PARENTS  SAME(1 | 0 << 2 | 0 << 4 | 1 << 6)
 #define CHAIN(f) 1
 #else
-#define CHILDREN (1 | 2 << 2 | 0 << 4 | 1 << 6)
-#define PARENTS  (0 | 0 << 2 | 1 << 4 | 2 << 6)
+#define CHILDREN SAME(1 | 2 << 2 | 0 << 4 | 1 << 6)
+#define PARENTS  SAME(0 | 0 << 2 | 1 << 4 | 2 << 6)
 #define CHAIN(f) ((f) >> 2 & 1)
 #endif
 #define OP(f)     ((f) >> 3)
 #define EDGE(f)   ((f) >> 1 & 1)
 #define DOWN(f)   ((f) & 1)
-#define CHILD(f)  ((CHILDREN) >> (2 * ((f) >> 1 & 3)) & 3)
-#define PARENT(f) ((PARENTS) >> (2 * ((f) >> 1 & 3)) & 3)
-#define SRC(f)    (DOWN(f) -> PARENT(f) : CHILD(f))
+#define SAME(t)   ((t) | (t) << 8) /* the trees of both operations */
+#define CHILD(f)  (CHILDREN >> (2 * ((f) >> 1)) & 3)
+#define PARENT(f) (PARENTS >> (2 * ((f) >> 1)) & 3)
+#ifdef RELAY
+#define RELAYED(f) (DOWN(f) && EDGE(f))
+#else
+#define RELAYED(f) 0
+#endif
+#define SRC(f)    (RELAYED(f) -> CHILD(BASE(f)) : (DOWN(f) -> PARENT(f) : CHILD(f)))
 #define DST(f)    (DOWN(f) -> CHILD(f) : PARENT(f))
 #define PAIR(p, q) ((p) * RANKS + (q))
 #define FLOW_PAIR(f) PAIR(SRC(f), DST(f))
@@ -163,7 +208,7 @@ bit learnt[RANKS];
 /* A flow at its receiver. */
 byte announced[FLOWS]; /* slices that were announced by OFFER */
 byte posted[FLOWS];    /* slices that were granted or posted ahead */
-byte landed[FLOWS];
+byte landed[FLOWS];    /* of a borrowed flow: slices whose offer has landed */
 /* A flow at its sender. */
 bit wanted[FLOWS];     /* the WANT has come */
 byte grants[FLOWS];    /* posted slices, by the frames read so far */
@@ -171,6 +216,14 @@ byte started[FLOWS];
 /* slices no longer read, where a downward slice shares the memory */
 byte sent[FLOWS];
 byte done[FLOWS];      /* slices returned by DONE */
+#ifdef BORROW
+/* A borrowed flow. */
+byte returned[FLOWS]; /* slices that the receiver has added, or has dropped */
+#ifdef FAILS
+bit adding[FLOWS];    /* the receiver adds slice returned[f] */
+bit revoked[FLOWS];   /* the sender has closed: its memory is garbage */
+#endif
+#endif
 #ifdef FAILS
 bit recv_ended[FLOWS], send_ended[FLOWS];
 bit cancel[FLOWS], cancel_read[FLOWS];     /* CANCEL of the receiver */
@@ -201,13 +254,33 @@ inline flow_take() { src = SRC(k); dst = DST(k); op = OP(k); pair = PAIR(src, ds
 
 /* ---- derived from the counters ---- */
 
+#ifdef BORROW
+/* Flow f is borrowed. */
+#define BORROWS(f) (!DOWN(f) && ((BORROW) >> EDGE(f) & 1))
+/* Slices that no longer hold their posted slot. */
+#define BACK(f)    (BORROWS(f) -> returned[f] : landed[f])
+/* Slices of an upward flow that nobody reads any more, whether or not the sender has
+ * noticed. */
+#define IS_READ(f) (BORROWS(f) -> returned[f] : sent[f])
+#else
+#define BORROWS(f) 0
+#define BACK(f)    landed[f]
+#define IS_READ(f) sent[f]
+#endif
+
 /* An addition happens when its turn has come: in a star, the second child waits for the
  * first. */
-#define ADDED(f) (EDGE(f) && !CHAIN(f) -> MIN(landed[f], landed[BASE(f)]) : landed[f])
+#ifdef BREAK_BORROW_FORWARD
+#define ADDABLE(f) (BACK(f) + adding[f])
+#else
+#define ADDABLE(f) BACK(f)
+#endif
+#define ADDED(f) (EDGE(f) && !CHAIN(f) -> MIN(ADDABLE(f), ADDABLE(BASE(f))) : ADDABLE(f))
 
 #define READY_UP(f)   (CHAIN(f) && EDGE(f) -> ADDED(BASE(f)) : submitted[AT(SRC(f), OP(f))] * SLICES)
 #define READY_DOWN(f) (CHAIN(f) && !EDGE(f) -> landed[BASE(f) + 3] : ADDED(BASE(f) + 2))
-#define READY(f)      (DOWN(f) -> READY_DOWN(f) : READY_UP(f))
+#define READY(f) \
+    (RELAYED(f) -> landed[BASE(f) + 1] : (DOWN(f) -> READY_DOWN(f) : READY_UP(f)))
 
 /* An inner rank's sums lie in its result, where the downward slices land. */
 #ifdef IN_PLACE
@@ -216,14 +289,22 @@ inline flow_take() { src = SRC(k); dst = DST(k); op = OP(k); pair = PAIR(src, ds
 #define SHARED(f) (CHAIN(f) && EDGE(f))
 #endif
 
-#define STILL_READ(f) (!DOWN(f) && SHARED((f) + 1) -> sent[f] < started[f] : landed[f] < started[f])
+#if defined(BORROW) && defined(FAILS)
+#define REVOKED(f) revoked[f]
+#else
+#define REVOKED(f) 0
+#endif
+#define STILL_READ(f) \
+    (!REVOKED(f) && (!DOWN(f) && SHARED((f) + 1) -> sent[f] < started[f] : BACK(f) < started[f]))
+/* DONE proves that a borrowed slice is no longer read. */
+#define ALL_DONE(f) (done[f] == SLICES && (BORROWS(f) || !STILL_READ(f)))
 
 #ifdef FAILS
 #define RECV_ENDED(f) recv_ended[f]
 #define SEND_ENDED(f) send_ended[f]
 #else
-#define RECV_ENDED(f) (landed[f] == SLICES)
-#define SEND_ENDED(f) (done[f] == SLICES && !STILL_READ(f))
+#define RECV_ENDED(f) (BACK(f) == SLICES)
+#define SEND_ENDED(f) ALL_DONE(f)
 #endif
 
 #define EACH_FLOW(is, p, q) \
@@ -239,8 +320,14 @@ inline flow_take() { src = SRC(k); dst = DST(k); op = OP(k); pair = PAIR(src, ds
 /* An OFFER leaves only for slices that are ready and that the WANT and DONE records have
  * not posted. */
 #define SENDER_NEWS(f)   (wanted[f] && READY(f) > announced[f] && READY(f) > grants[f])
+/* Slices that DONE reports. */
+#ifdef BREAK_BORROW_DONE
+#define UPTO(f) landed[f]
+#else
+#define UPTO(f) BACK(f)
+#endif
 #define RECEIVER_NEWS(f) \
-    ((submitted[AT(DST(f), OP(f))] && !wanted[f]) || posted[f] != grants[f] || landed[f] != done[f])
+    ((submitted[AT(DST(f), OP(f))] && !wanted[f]) || posted[f] != grants[f] || UPTO(f) != done[f])
 #ifdef FAILS
 #define FAIL_NEWS(f, p) ((SRC(f) == p && canceled[f] != canceled_read[f]) || \
                          (DST(f) == p && cancel[f] != cancel_read[f]))
@@ -260,8 +347,8 @@ inline receiver_news(f) {
 #endif
     wanted[f] = submitted[AT(dst, op)];
     grants[f] = posted[f];
-    n = landed[f] - done[f];
-    done[f] = landed[f];
+    n = UPTO(f) - done[f];
+    done[f] = UPTO(f);
 #if defined(FAILS) && !defined(BREAK_WINDOW_TWICE)
     if :: send_ended[f] -> n = 0 :: else fi; /* the removal has returned the window */
 #endif
@@ -330,14 +417,26 @@ inline op_fail(r_, op_, cause_) {
 
 /* Return the slots and scratch of posted slices that will not land. */
 inline recv_release(f) {
-    assert(slots[pair] >= posted[f] - landed[f]);
-    slots[pair] = slots[pair] - (posted[f] - landed[f]);
+    assert(slots[pair] >= posted[f] - BACK(f));
+    slots[pair] = slots[pair] - (posted[f] - BACK(f));
     if
-    :: !DOWN(f) -> scratch[dst] = scratch[dst] - (posted[f] - landed[f])
+    :: !DOWN(f) && !BORROWS(f) -> scratch[dst] = scratch[dst] - (posted[f] - landed[f])
     :: else
     fi;
+#ifdef BORROW
+    adding[f] = 0;
+#endif
     recv_ended[f] = 1
 }
+
+#ifdef BORROW
+/* Return the slices that will not be added. */
+inline borrowed_drop(f) {
+    slots[pair] = slots[pair] - (landed[f] - returned[f]);
+    returned[f] = landed[f];
+    adding[f] = 0
+}
+#endif
 
 inline send_remove(f) {
     window[pair] = window[pair] - (started[f] - done[f]);
@@ -369,10 +468,16 @@ inline peer_lost(r, f) {
 }
 
 inline recv_settle(r, f) {
+#ifdef BORROW
     if
-    :: landed[f] == SLICES -> recv_ended[f] = 1
-    :: landed[f] < SLICES && canceled_read[f] && landed[f] == started[f] -> recv_release(f)
-    :: landed[f] < SLICES && !canceled_read[f] && FAILED(r, op) && !cancel[f] ->
+    :: BORROWS(f) && FAILED(r, op) -> borrowed_drop(f)
+    :: else
+    fi;
+#endif
+    if
+    :: BACK(f) == SLICES -> recv_ended[f] = 1
+    :: BACK(f) < SLICES && canceled_read[f] && landed[f] == started[f] -> recv_release(f)
+    :: BACK(f) < SLICES && !canceled_read[f] && FAILED(r, op) && !cancel[f] ->
         cancel[f] = 1;
 #ifdef BREAK_EARLY
         recv_release(f)
@@ -395,7 +500,7 @@ inline send_settle(r, f) {
     fi;
     if
     :: send_ended[f]
-    :: !send_ended[f] && done[f] == SLICES && !STILL_READ(f) -> send_ended[f] = 1
+    :: !send_ended[f] && ALL_DONE(f) -> send_ended[f] = 1
     :: !send_ended[f] && done[f] < SLICES && FAILED(r, op) && !STILL_READ(f) -> send_remove(f)
     :: else
     fi
@@ -459,20 +564,22 @@ inline death_learn(r, d) {
 #ifdef BREAK_PLACE
 #define PLACE(f) 1
 #else
-#define PLACE(f) (!SHARED(f) || sent[(f) - 1] > posted[f])
+#define PLACE(f) (sent[(f) - 1] > posted[f])
 #endif
 
 /* The first child of a star, or an only child, is always next in the order of
  * addition. */
 #define FIRST(f) (CHAIN(f) || !EDGE(f))
-#if defined(BREAK_ORDER)
+#if defined(BREAK_ORDER) || defined(BREAK_BORROW_AHEAD)
 #define IN_ORDER(f) 1
-#elif defined(LAX)
+#elif defined(BREAK_BORROW_GRANTED)
 #define IN_ORDER(f) (FIRST(f) || posted[f] < posted[BASE(f)])
+#elif defined(LAX)
+#define IN_ORDER(f) (FIRST(f) || posted[f] < (BORROWS(f) -> landed[BASE(f)] : posted[BASE(f)]))
 #elif defined(ANY_BUT_LAST)
 #define IN_ORDER(f) (FIRST(f) || posted[f] < landed[BASE(f)] || scratch[DST(f)] + 1 < SCRATCH)
 #else
-#define IN_ORDER(f) (FIRST(f) || posted[f] < landed[BASE(f)])
+#define IN_ORDER(f) (FIRST(f) || posted[f] < (BORROWS(f) -> landed[BASE(f)] : ADDED(BASE(f))))
 #endif
 
 #ifdef LEAD
@@ -502,17 +609,23 @@ byte reserved[RANKS] = NONE; /* the operation that holds the rank's scratch */
 #define MAY_USE(f) 1
 #endif
 
-#define MAY_GRANT(f) (posted[f] < announced[f] && IN_LEAD(f) && IN_ORDER(f) && scratch[DST(f)] < SCRATCH && MAY_USE(f))
+#define MAY_GRANT(f) (posted[f] < announced[f] && IN_LEAD(f) && IN_ORDER(f) && \
+                      (BORROWS(f) || (scratch[DST(f)] < SCRATCH && MAY_USE(f))))
+#ifdef BREAK_BORROW_RESULT
+#define BY_PLACE(f) 0
+#else
+#define BY_PLACE(f) (SHARED(f) && !BORROWS((f) - 1))
+#endif
 /* A flow that gets its memory by place posts nothing ahead of the OFFER. */
 #define MAY_PLACE(f) \
-    (SHARED(f) -> IS_ANNOUNCED(f) && PLACE(f) : IS_ANNOUNCED(f) || !EACH_FLOW(IS_AHEAD, SRC(f), DST(f)))
+    (BY_PLACE(f) -> IS_ANNOUNCED(f) && PLACE(f) : IS_ANNOUNCED(f) || !EACH_FLOW(IS_AHEAD, SRC(f), DST(f)))
 #define MAY_POST(f, r) (DST(f) == r && submitted[AT(r, OP(f))] && posted[f] < SLICES && !FAILED(r, OP(f)) && \
                         slots[FLOW_PAIR(f)] < SLOTS && (DOWN(f) -> MAY_PLACE(f) : MAY_GRANT(f)))
 
 inline post(f) {
     posted[f]++;
     slots[FLOW_PAIR(f)]++;
-    if :: !DOWN(f) -> scratch[DST(f)]++ :: else fi
+    if :: !DOWN(f) && !BORROWS(f) -> scratch[DST(f)]++ :: else fi
 }
 
 #ifdef BREAK_RESERVE
@@ -554,21 +667,20 @@ inline bulk_start(f) {
     if :: !DOWN(f) && SHARED((f) + 1) -> unsent[FLOW_PAIR(f)] = f + 1 :: else fi
 }
 
+/* Slices whose scratch is free again. */
+#define FREED(f) (DOWN(f) || BORROWS(f) -> 0 : ADDED(f))
+
 inline bulk_land(pair_) {
     k = flying[pair_] - 1;
     flow_take();
     flying[pair_] = 0;
-    assert(!RECV_ENDED(k));                                      /* not released */
-    assert(landed[k] < posted[k]);                               /* granted */
-    assert(!DOWN(k) || !SHARED(k) || sent[k - 1] > landed[k]);   /* not being read */
-    n = ADDED(k) + ADDED(k ^ 2);
+    assert(!RECV_ENDED(k));                                       /* not released */
+    assert(landed[k] < posted[k]);                                /* granted */
+    assert(!DOWN(k) || !SHARED(k) || IS_READ(k - 1) > landed[k]); /* not being read */
+    n = FREED(k) + FREED(k ^ 2);
     landed[k]++;
-    slots[pair_]--;
-    if
-    :: !DOWN(k) && CHAIN(k) -> scratch[dst]--
-    :: !DOWN(k) && !CHAIN(k) -> scratch[dst] = scratch[dst] - (ADDED(k) + ADDED(k ^ 2) - n)
-    :: else
-    fi
+    if :: !BORROWS(k) -> slots[pair_]-- :: else fi;
+    scratch[dst] = scratch[dst] - (FREED(k) + FREED(k ^ 2) - n)
 }
 
 inline bulk_sent(pair_) {
@@ -576,6 +688,55 @@ inline bulk_sent(pair_) {
     unsent[pair_] = 0;
     sent[k]++
 }
+
+/* ---- borrowed slices ---- */
+
+#ifdef BORROW
+#define MAY_ADD(f) (BORROWS(f) && returned[f] < landed[f] && (FIRST(f) || returned[f] < BACK(BASE(f))) && \
+                    !FAILED(DST(f), OP(f)) && !DEAD(DST(f)))
+
+/* The slice is added; its slot is free. */
+inline slice_return() {
+    assert(!SEND_ENDED(k)); /* its memory was not released */
+    n = FREED(k) + FREED(k ^ 2);
+    returned[k]++;
+    slots[pair]--;
+    scratch[dst] = scratch[dst] - (FREED(k) + FREED(k ^ 2) - n)
+}
+
+#ifdef FAILS
+#define IS_CLOSED(f) (dead[SRC(f)] || revoked[f])
+/* A sum with slice i of flow f has left. */
+#define HAS_LEFT(f, i) \
+    (CHAIN(f) && !EDGE(f) -> started[(f) + 2] > (i) : \
+                             started[BASE(f) + 3] > (i) || (!CHAIN(f) && started[BASE(f) + 1] > (i)))
+
+/* The end of an addition: the slice counts if its sender has not closed. */
+inline addition_end(f) {
+    k = f;
+    flow_take();
+    adding[k] = 0;
+    if
+    :: !IS_CLOSED(k) -> slice_return()
+    :: else ->
+        assert(!HAS_LEFT(k, returned[k])); /* no garbage was passed on */
+        if
+        :: dead[src] -> death_learn(dst, src)
+        :: else -> op_fail(dst, op, CAUSE_OF(src, op))
+        fi
+    fi
+}
+
+/* A rank whose operation has failed waits for no reader. */
+#define MAY_CLOSE(f) \
+    (BORROWS(f) && FAILED(SRC(f), OP(f)) && !send_ended[f] && STILL_READ(f) && !dead[SRC(f)])
+
+inline sender_close(f) {
+    revoked[f] = 1;
+    if :: unsent[FLOW_PAIR(f)] == f + 1 -> unsent[FLOW_PAIR(f)] = 0 :: else fi
+}
+#endif
+#endif
 
 /* ---- events ---- */
 
@@ -586,7 +747,7 @@ inline bulk_sent(pair_) {
 #define BEFORE(r, op) ((r) != 0 || (op) == 0 || submitted[AT(0, 0)])
 #endif
 #ifdef WAITS
-#define HAS_WAITED(r, op) ((r) != 2 || !submitted[AT(2, 1 - (op))] || OP_ENDED(2, 1 - (op)))
+#define HAS_WAITED(r, op) ((r) != WAITS || !submitted[AT(r, 1 - (op))] || OP_ENDED(r, 1 - (op)))
 #else
 #define HAS_WAITED(r, op) 1
 #endif
@@ -597,8 +758,10 @@ inline bulk_sent(pair_) {
 #define on_land(p, q) \
     :: flying[PAIR(p, q)] && !DEAD(q) && !WAITING(q) && MOVES(flying[PAIR(p, q)] - 1) -> \
         d_step { bulk_land(PAIR(p, q)); r = q }
+#define MAY_SEE_SENT(f) (!BORROWS(f) || IS_READ(f) > sent[f])
 #define on_sent(p, q) \
-    :: unsent[PAIR(p, q)] && !DEAD(p) && !WAITING(p) -> d_step { bulk_sent(PAIR(p, q)); r = p }
+    :: unsent[PAIR(p, q)] && MAY_SEE_SENT(unsent[PAIR(p, q)] - 1) && !DEAD(p) && !WAITING(p) -> \
+        d_step { bulk_sent(PAIR(p, q)); r = p }
 #ifndef BREAK_HANDLER_WAITS
 #define on_read(p, q) \
     :: MAY_READ(p, q) -> d_step { frame_read(p, q); r = q }
@@ -613,11 +776,28 @@ inline bulk_sent(pair_) {
 #endif
 #ifdef INSTANT
 #define EACH_PAIR_READS /* frames are read after each event instead */
+#if defined(BORROW) && defined(FAILS)
+#define IS_ADDING(f, p, q) (DST(f) == (q) && adding[f])
+#define read_next(p, q) :: MAY_READ(p, q) && !EACH_FLOW(IS_ADDING, p, q) -> frame_read(p, q); r = q
+#else
 #define read_next(p, q) :: MAY_READ(p, q) -> frame_read(p, q); r = q
+#endif
 #else
 #define EACH_PAIR_READS EACH_PAIR(on_read)
 #endif
 #define EACH_PAIR(on) on(0, 1) on(0, 2) on(1, 0) on(1, 2) on(2, 0) on(2, 1)
+
+#if !defined(BORROW)
+#define on_add(f)
+#elif !defined(FAILS)
+#define on_add(f) :: MAY_ADD(f) -> d_step { k = f; flow_take(); slice_return(); r = dst }
+#else
+#define on_add(f) \
+    :: MAY_ADD(f) && !adding[f] -> d_step { adding[f] = 1; r = DST(f) } \
+    :: adding[f] && !dead[DST(f)] -> d_step { addition_end(f); r = DST(f) } \
+    :: MAY_CLOSE(f) -> d_step { sender_close(f); r = SRC(f) }
+#endif
+#define EACH_UPWARD(on) on(0) on(2) on(4) on(6) on(8) on(10) on(12) on(14)
 
 #ifdef BREAK_REVOKE
 #define MAY_REVOKE(f, p, q) (!DOWN(f) && posted[f] > landed[f] && scratch[DST(f)] == SCRATCH && \
@@ -669,6 +849,7 @@ end:
         on_submit(0, 0) on_submit(0, 1) on_submit(1, 0) on_submit(1, 1) on_submit(2, 0) on_submit(2, 1)
         EACH_PAIR(on_land)
         EACH_PAIR(on_sent)
+        EACH_UPWARD(on_add)
         EACH_PAIR_READS
 #ifdef BREAK_REVOKE
         ANY_FLOW(on_revoke)
