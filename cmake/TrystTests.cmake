@@ -121,6 +121,7 @@ set(TRYST_SLOW_TESTS
     build_embed build_minimal
     conformance_fault conformance_ofi conformance_ofi_ends conformance_ofi_rxm conformance_pipe
     conformance_sabotage conformance_shm conformance_shm_cma conformance_shm_map conformance_shm_ring
+    conformance_shm_stage
     conformance_ucx conformance_ucx_ends conformance_ucx_sm
     model_flow model_rendezvous
     pipeline_cuda_stage
@@ -132,6 +133,7 @@ set(TRYST_TSAN_LONG
     api_auto_priority_self api_auto_priority_shm # coll_recorded has their threads
     api_close_soon_auto api_coll_matrix_self api_coll_matrix_shm api_crossed_self api_crossed_ucx api_descriptors_ucx
     api_random_auto api_random_fault_shm api_random_fault_ucx api_random_shm-cma api_random_shm-ring
+    api_random_shm-stage
     api_slow_start_ucx api_volume_shm api_volume_sm_ucx
     context_alloc_walk_recorded collectives_run_shm conformance_self conformance_shm_device
     pipeline_check pipeline_engine_loop pipeline_schedule_runs pipeline_stage

@@ -190,9 +190,9 @@ static void check_cma(struct preflight *self)
               scope);
     }
     if (self->level == TRYST_CHECK_WARN)
-        WARN(self,
-             "; else the transport shm copies through its ring, which is slower, except "
-             "for tensors in memory of tryst_mem_alloc");
+        WARN(self, "; else the transport shm copies tensors twice, which is slower, "
+                   "except those "
+                   "in memory of tryst_mem_alloc");
 }
 
 /* Check the descriptor limit; for a process alone, as for a rank with PEERS_USUAL

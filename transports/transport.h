@@ -129,6 +129,9 @@ struct rail_events {
     void (*ready)(struct endpoint *ep, tryst_status status, const char *text);
     /** The data path died (a fabric error, a protocol violation). Called at most once. */
     void (*failed)(struct endpoint *ep, tryst_status status, const char *text);
+    /** A mechanism for bulk to this peer is not used any more, for want of memory or
+     *  descriptors or because the peer refuses it; a slower one replaces it. */
+    void (*mech_dropped)(struct endpoint *ep);
     /** A bulk came without a posted receive: it was drained and written nowhere. */
     void (*unexpected)(struct endpoint *ep, uint64_t tag, size_t bytes);
     /** Closing has ended: every bulk has completed, neither the transport nor the peer

@@ -86,9 +86,10 @@
     X(SHM_RING_BYTES, "shm_ring_bytes", BYTES, "22K", "8K..1G", 0,                       \
       "largest shared ring: one for each peer of this host and each direction; the "     \
       "smaller setting of the two ranks counts")                                         \
-    X(SHM_MECH, "shm_mech", ENUM, "auto", "auto|map|cma|ring", 0,                        \
-      "how shm moves bulk: map the peer's memory, copy from it (process_vm_readv), or "  \
-      "copy through the ring; auto: the first that works between the two ranks")         \
+    X(SHM_MECH, "shm_mech", ENUM, "auto", "auto|map|cma|stage|ring", 0,                  \
+      "how shm moves bulk: map the peer's memory, copy from it (process_vm_readv), map " \
+      "memory into which the peer copies (stage), or copy through the ring; auto: the "  \
+      "first that works between the two ranks")                                          \
     X(CUDA_DRIVER, "cuda_driver", STRING, "libcuda.so.1", "a library's name or path", 0, \
       "the CUDA driver, opened when the process first uses memory of a GPU")             \
     /* limits of data in flight and of parked receives */                                \

@@ -91,6 +91,7 @@ struct rendezvous_counters {
     uint64_t bulk_bytes_sent, bulk_bytes_received, slices_started;
     uint64_t submitted, operations, operations_failed, peers_given_up;
     uint64_t unexpected_bulk, wrong_cookies, protocol_errors, links_refused;
+    uint64_t mechs_dropped; /**< see rail_events.mech_dropped */
     uint64_t closed_walked; /**< sends visited for CLOSED records; for tests */
 };
 

@@ -521,6 +521,12 @@ static void ep_failed(struct endpoint *ep, tryst_status status, const char *text
         peer_ep_lost(peer, reason);
 }
 
+static void ep_mech_dropped(struct endpoint *ep)
+{
+    struct peer *peer = ep->arg;
+    peer->rdv->counters.mechs_dropped++;
+}
+
 static void ep_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
 {
     struct peer *peer = ep->arg;
@@ -559,6 +565,7 @@ static void ep_doorbell(struct endpoint *ep)
 const struct rail_events peer_rail_events = {.frame = ep_frame,
                                              .ready = ep_ready,
                                              .failed = ep_failed,
+                                             .mech_dropped = ep_mech_dropped,
                                              .unexpected = ep_unexpected,
                                              .closed = ep_closed,
                                              .connect_send = ep_connect_send,

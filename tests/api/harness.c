@@ -563,8 +563,9 @@ static bool cma_works(void)
 
 int harness_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
 {
-    static const char *const modes[] = {"self",    "auto",     "shm", "shm-map",
-                                        "shm-cma", "shm-ring", "ucx", "ofi"};
+    static const char *const modes[] = {"self",     "auto",    "shm",
+                                        "shm-map",  "shm-cma", "shm-stage",
+                                        "shm-ring", "ucx",     "ofi"};
     bool known = false;
     if (argc > 1)
         mode = argv[1];
@@ -574,7 +575,8 @@ int harness_main(int argc, char **argv, const struct CMUnitTest *tests, size_t c
         known = known || strcmp(mode, modes[i]) == 0;
     if (!known) {
         fprintf(stderr,
-                "usage: %s [self|auto|shm|shm-map|shm-cma|shm-ring|ucx|ofi [pattern]]\n",
+                "usage: %s [self|auto|shm|shm-map|shm-cma|shm-stage|shm-ring|ucx|ofi "
+                "[pattern]]\n",
                 argv[0]);
         return 2;
     }

@@ -9,7 +9,7 @@
  * each has a watchdog that dumps its contexts and ends it.
  *
  * A test program takes one mode as its argument: self, auto (the library chooses the
- * transport), shm, shm-map, shm-cma, shm-ring, ucx or ofi. */
+ * transport), shm, shm-map, shm-cma, shm-stage, shm-ring, ucx or ofi. */
 #ifndef TRYST_TESTS_API_HARNESS_H
 #define TRYST_TESTS_API_HARNESS_H
 

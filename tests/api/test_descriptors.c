@@ -184,8 +184,40 @@ static void test_few(void **state)
     harness_unshare(all, TRIALS_MAX * sizeof *all);
 }
 
+/* A connected rank of shm without descriptors for its stage sends through the ring, and
+ * counts that once. */
+static void unstaged_main(struct harness_rank *rank)
+{
+    static const char *const edges[] = {"a", "b", "c"};
+    static char data[LARGE];
+    tryst_step *step = harness_step(rank, 1);
+    for (size_t i = 0; i < COUNT_OF(edges); i++) {
+        size_t bytes = i == 0 ? SMALL : LARGE; /* connects; then would use the stage */
+        if (rank->rank == 0) {
+            harness_end(harness_recv(rank, step, 1, edges[i], data, bytes), TRYST_OK);
+            CHECK(harness_mismatch(data, bytes, i) == SIZE_MAX);
+            continue;
+        }
+        harness_fill(data, bytes, i);
+        harness_end(harness_send(rank, step, 0, edges[i], data, bytes), TRYST_OK);
+        if (i == 0)
+            limit_set(0);
+    }
+    CHECK_EQ(harness_counter(rank->ctx, "mechs_dropped"), rank->rank);
+    harness_step_close(step);
+}
+
+static void test_unstaged(void **state)
+{
+    struct harness_params params = {.size = 2, .main = unstaged_main};
+    if (strcmp(harness_mode(), "shm-stage") != 0)
+        skip();
+    assert_int_equal(harness_run(&params), 0);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_few)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_few),
+                                       cmocka_unit_test(test_unstaged)};
     return HARNESS_MAIN(argc, argv, tests);
 }

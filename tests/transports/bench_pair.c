@@ -225,7 +225,7 @@ static void smoke(void)
         measure("latency");
         measure("rate");
         job.bytes = 100000;
-        for (job.mech = 0; job.mech < 4; job.mech++)
+        for (job.mech = 0; job.mech < 5; job.mech++)
             measure("bandwidth");
         job.mech = 0;
     }

@@ -104,8 +104,8 @@ static void rank_doorbell(struct endpoint *ep)
 }
 
 static const struct rail_events rank_events = {
-    rank_on_frame,  rank_on_ready,     rank_on_failed, rank_on_unexpected,
-    rank_on_closed, rank_connect_send, rank_doorbell};
+    rank_on_frame,      rank_on_ready,  rank_on_failed,    rank_doorbell,
+    rank_on_unexpected, rank_on_closed, rank_connect_send, rank_doorbell};
 
 /** Return the module's ops, or NULL with the reason in `text`. */
 static inline const struct transport_ops *rank_module(struct module_rank *rank,

@@ -83,6 +83,11 @@ static void on_failed(struct endpoint *ep, tryst_status status, const char *text
     snprintf(node->text, sizeof node->text, "%s", text);
 }
 
+static void on_mech_dropped(struct endpoint *ep)
+{
+    node_of(ep)->mechs_dropped++;
+}
+
 static void on_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
 {
     (void)bytes;
@@ -135,6 +140,7 @@ static const struct rail_events events = {
     .frame = on_frame,
     .ready = on_ready,
     .failed = on_failed,
+    .mech_dropped = on_mech_dropped,
     .unexpected = on_unexpected,
     .closed = on_closed,
     .connect_send = on_connect_send,
@@ -352,6 +358,7 @@ void test_bulk_init(struct test_bulk *bulk, uint64_t tag, void *data, size_t byt
 {
     memset(bulk, 0xa5, sizeof *bulk); /* callers pass scratch uninitialized */
     bulk->bulk.done = bulk_done;
+    bulk->bulk.borrowed = NULL;
     bulk->bulk.tag = tag;
     bulk->bulk.data = data;
     bulk->bulk.bytes = bytes;

@@ -38,7 +38,8 @@ struct node {
     bool ready, failed, closed;
     tryst_status ready_status, failed_status;
     char text[TRANSPORT_TEXT_MAX]; /**< from ready or failed */
-    uint64_t frames, frames_bytes, unexpected, doorbells, doorbells_received;
+    uint64_t frames, frames_bytes, mechs_dropped, unexpected, doorbells,
+        doorbells_received;
     uint64_t last_tag;
     /** Called for each frame, if set. */
     void (*on_frame)(struct node *node, const void *data, size_t bytes);

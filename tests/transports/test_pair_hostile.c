@@ -110,6 +110,12 @@ static void test_offer_mech(void **state)
     offer_fails(state, &offer, "mechanism 4");
 }
 
+static void test_offer_by_stage(void **state)
+{
+    struct pair_offer offer = {.slot = 3, .mech = PAIR_MECH_STAGE, .bytes = 1};
+    offer_fails(state, &offer, "mechanism 5");
+}
+
 static void test_offer_bytes(void **state)
 {
     struct pair_offer offer = {.slot = 3, .mech = PAIR_MECH_READ, .bytes = UINT64_MAX};
@@ -600,7 +606,7 @@ static void scribble(struct pair_ep *ep, struct random *random, unsigned words)
 static void storm(uint64_t seed)
 {
     enum { COUNT = 6, BYTES = 20000 };
-    struct node a = {.mech = seed % 4}, b = {.mech = seed % 4};
+    struct node a = {.mech = seed % 5}, b = {.mech = seed % 5};
     struct test_bulk send[COUNT], recv[COUNT];
     struct random random;
     uint8_t *data = calloc(2 * COUNT, BYTES);
@@ -653,6 +659,7 @@ int main(void)
         TEST(test_frame_too_long),
         TEST(test_offer_slot),
         TEST(test_offer_mech),
+        TEST(test_offer_by_stage),
         TEST(test_offer_bytes),
         TEST(test_offer_short),
         TEST(test_offer_slot_twice),

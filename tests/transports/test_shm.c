@@ -143,9 +143,14 @@ static void test_cma(void **state)
     mech_both_ways(2, "cma: process_vm_readv verified");
 }
 
+static void test_stage(void **state)
+{
+    mech_both_ways(3, "stage: as TRYST_SHM_MECH requires");
+}
+
 static void test_ring(void **state)
 {
-    mech_both_ways(3, "ring: as TRYST_SHM_MECH requires");
+    mech_both_ways(4, "ring: as TRYST_SHM_MECH requires");
 }
 
 /* --- where process_vm_readv is denied --- */
@@ -171,7 +176,8 @@ static void denied(void (*fn)(struct node *), const char *reason)
     pid_t child = nodes_fork(&a, &b, &transport_shm, fn);
     open_ready(&a);
     snprintf(expected, sizeof expected,
-             "in cma: process_vm_readv verified; out ring: process_vm_readv: %s", reason);
+             "in cma: process_vm_readv verified; out stage: process_vm_readv: %s",
+             reason);
     assert_string_equal(a.text, expected);
     exchange(&a, true);
     node_close(&a);
@@ -241,7 +247,7 @@ static void test_no_pidfd(void **state)
     close(a.params.peer_pidfd);
     a.params.peer_pidfd = -1;
     open_ready(&a);
-    assert_string_equal(a.text, "ring: no pidfd of the peer (another pid namespace?)");
+    assert_string_equal(a.text, "stage: no pidfd of the peer (another pid namespace?)");
     exchange(&a, true);
     node_close(&a);
     assert_int_equal(child_wait(child), 0);
@@ -254,7 +260,7 @@ static void test_wrong_pid(void **state)
     pid_t child = nodes_fork(&a, &b, &transport_shm, child_exchange);
     a.params.peer_pid = getpid();
     open_ready(&a);
-    assert_non_null(strstr(a.text, "in ring: process_vm_readv: "));
+    assert_non_null(strstr(a.text, "in stage: process_vm_readv: "));
     assert_non_null(strstr(a.text, "out cma: process_vm_readv verified"));
     exchange(&a, true);
     node_close(&a);
@@ -638,7 +644,7 @@ static void test_probe(void **state)
 {
     char text[TRANSPORT_TEXT_MAX];
     assert_int_equal(transport_shm.probe(NULL, text), TRYST_OK);
-    assert_string_equal(text, "map, cma (process_vm_readv), ring");
+    assert_string_equal(text, "map, cma (process_vm_readv), stage, ring");
 }
 
 int main(void)
@@ -647,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_probe),
         cmocka_unit_test(test_map),
         cmocka_unit_test(test_cma),
+        cmocka_unit_test(test_stage),
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_denied_by_seccomp),
         cmocka_unit_test(test_denied_later),

@@ -69,8 +69,9 @@ struct pair_op {
     uint8_t started; /**< send through the ring: its first piece is in the ring */
     uint8_t is_lent; /**< receive: in ep->borrowed */
     union {
-        struct pair_job *job; /**< receive into device memory (pair_device.c), else NULL */
-        void *lent;           /**< receive that borrows: for pair_ops.lend */
+        struct pair_job
+            *job;   /**< receive into device memory (pair_device.c), else NULL */
+        void *lent; /**< receive that borrows: for pair_ops.lend */
     };
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
@@ -98,7 +99,8 @@ struct pair_ops {
      *  calls pair_connected or pair_refused. */
     void (*connect)(struct pair_ep *ep);
     /** Choose the best working mechanism to send `bulk`, and fill in its op's where and
-     *  region. PAIR_MECH_NONE: this device memory cannot be sent. */
+     *  region. PAIR_MECH_NONE: this device memory cannot be sent. PAIR_MECH_FULL: not
+     *  now; offers of this endpoint have no answer yet, which frees what is missing. */
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
     /** Handle PAIR_ANSWER_DENIED: drop `mech` from the choices (shm), or fail (self). */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
@@ -115,6 +117,11 @@ struct pair_ops {
      *  `open`. NULL, like lent_back: nothing to hold. */
     enum pair_copy (*lend)(struct pair_ep *ep, struct bulk *bulk);
     void (*lent_back)(struct pair_ep *ep, struct bulk *bulk);
+    /** Copy `bytes` bytes at op->moved of a send by PAIR_MECH_STAGE to where the peer will
+     *  read them. */
+    void (*stage)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
+    /** Free what `choose` reserved for such a send. */
+    void (*unstage)(struct pair_ep *ep, struct bulk *bulk);
     /** Begin to copy the whole offer from the peer's device memory by job->copy, in which
      *  only the source is missing. PAIR_COPY_OK: `copy.done` will call device_read_end.
      *  Other results as for `copy`. */
@@ -135,8 +142,9 @@ struct pair_rail {
     const struct pair_ops *ops;
     const struct tryst_host *host;
     struct list eps;
-    /** Receives being read, most urgent first; those that waited for a region come
-     *  last. */
+    /** Bulks that are copied piece by piece, most urgent first: receives being
+     *  read, of which those that waited for a region come last, and sends by
+     *  PAIR_MECH_STAGE. */
     struct list reads;
     uint64_t ring_bytes;  /**< per direction, as configured */
     bool armed;           /**< `asleep` may be set in some area */
@@ -159,9 +167,11 @@ struct pair_ep {
     bool failure_reported;
     uint32_t posted_count;
     uint32_t jobs_count;
-    uint32_t copies;        /**< number of copies into device memory under way */
-    uint64_t slots_used;    /**< bit per offer of this side without an answer */
-    struct list jobs;       /**< sends through the ring; the first one is under way */
+    uint32_t copies;     /**< number of copies into device memory under way */
+    uint64_t slots_used; /**< bit per offer of this side without an answer */
+    /** Sends by PAIR_MECH_STAGE that wait to be offered, then sends through the ring; the
+     *  first one of the latter is under way. */
+    struct list jobs;
     struct list finished;   /**< bulks to complete from progress */
     struct pair_side *mine; /**< NULL until connected */
     struct pair_side *theirs;

@@ -6,7 +6,8 @@
  * slots, and the answer is a bit in a word of the shared area, so answers need no ring
  * space and never wait behind other entries. The bytes go through the ring only where the
  * receiver cannot read the sender's memory, or where the bulk is small. They may fill
- * half of the ring, so frames find room in the other half.
+ * half of the ring, so frames find room in the other half. By PAIR_MECH_STAGE (shm) the
+ * sender first copies the bytes to memory that the receiver can read.
  *
  *   sender                                        receiver
  *     OFFER{tag, bytes, where, slot}  ─ ring ─▶   posted? read piece by piece
@@ -17,9 +18,9 @@
  * A receive that borrows leaves an offered message where it is until its owner returns
  * it. A message that comes through the ring is then in memory of its own.
  *
- * Invariant: each bulk that was taken is in exactly one place. A send: finished, jobs or
- * slot[]. A receive: finished, posted[], waiting, rail->reads, borrowed, `incoming`, or a
- * job that copies (pair_device.c).
+ * Invariant: each bulk that was taken is in exactly one place. A send: finished, jobs,
+ * slot[] or, by PAIR_MECH_STAGE, rail->reads. A receive: finished, posted[], waiting,
+ * rail->reads, borrowed, `incoming`, or a job that copies (pair_device.c).
  */
 #include "pair_bulk.h"
 
@@ -60,11 +61,19 @@ static void hold_drop(struct pair_ep *ep, struct bulk *bulk)
     bulk->data = NULL;
 }
 
+/* Free what a send by PAIR_MECH_STAGE holds. */
+static void unstage(struct pair_ep *ep, struct bulk *bulk)
+{
+    if (__builtin_expect(pair_op_of(bulk)->mech == PAIR_MECH_STAGE, 0))
+        pair_ep_rail(ep)->ops->unstage(ep, bulk);
+}
+
 /* Complete the bulk from progress, later. */
 static void finish(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     pair_op_of(bulk)->status = status;
     hold_drop(ep, bulk);
+    unstage(ep, bulk);
     list_push_back(&ep->finished, &pair_op_of(bulk)->node);
 }
 
@@ -188,8 +197,7 @@ static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer);
 
 static void offer_bad(struct pair_ep *ep)
 {
-    pair_fail(ep, TRYST_E_PROTOCOL,
-              "bulk: the peer offered memory that is not its own");
+    pair_fail(ep, TRYST_E_PROTOCOL, "bulk: the peer offered memory that is not its own");
 }
 
 /* Leave a message that has come where it is, for bulk_read. */
@@ -326,18 +334,30 @@ static enum pair_copy piece_copy(struct pair_ep *ep, struct bulk *bulk, uint64_t
     return op->moved + bytes == op->bytes ? confirm(ep, bulk) : PAIR_COPY_OK;
 }
 
+/* Get the bytes of the next piece to copy. */
+static uint64_t piece_bytes(const struct pair_op *op)
+{
+    uint64_t left = op->bytes - op->moved;
+    return left < TRANSPORT_PIECE_BYTES ? left : TRANSPORT_PIECE_BYTES;
+}
+
+static void stage_advance(struct pair_ep *ep, struct bulk *bulk);
+
 int pair_reads_advance(struct pair_rail *rail)
 {
     struct bulk *bulk = pair_bulk_of(list_first(&rail->reads));
     struct pair_op *op = pair_op_of(bulk);
     struct pair_ep *ep = op->ep;
+    if (op->mech == PAIR_MECH_STAGE) {
+        stage_advance(ep, bulk);
+        return 1;
+    }
     if (bulk->borrowed) { /* its region has come */
         list_remove(&op->node);
         offer_borrow(ep, bulk);
         return 1;
     }
-    uint64_t left = op->bytes - op->moved;
-    uint64_t bytes = left < TRANSPORT_PIECE_BYTES ? left : TRANSPORT_PIECE_BYTES;
+    uint64_t bytes = piece_bytes(op);
     bool device = op->mech == PAIR_MECH_DEVICE;
     switch (device ? device_begin(ep, bulk) : piece_copy(ep, bulk, bytes)) {
     case PAIR_COPY_OK:
@@ -516,32 +536,6 @@ static bool piece_put(struct pair_ep *ep, struct bulk *bulk)
     return true;
 }
 
-int pair_jobs_advance(struct pair_ep *ep)
-{
-    struct list_node *node;
-    int count = 0;
-    while ((node = list_first(&ep->jobs))) {
-        struct bulk *bulk = pair_bulk_of(node);
-        if (!piece_put(ep, bulk))
-            break;
-        count++;
-        if (pair_op_of(bulk)->moved < bulk->bytes)
-            continue;
-        list_remove(node);
-        ep->jobs_count--;
-        finish(ep, bulk, TRYST_OK);
-    }
-    return count;
-}
-
-static void job_add(struct pair_ep *ep, struct bulk *bulk)
-{
-    struct pair_op *op = op_start(ep, bulk);
-    op->bytes = bulk->bytes;
-    list_push_back(&ep->jobs, &op->node);
-    ep->jobs_count++;
-}
-
 /* Offer the bytes for reading. */
 static tryst_status offer_put(struct pair_ep *ep, struct bulk *bulk, enum pair_mech mech)
 {
@@ -559,7 +553,7 @@ static tryst_status offer_put(struct pair_ep *ep, struct bulk *bulk, enum pair_m
                                .where = op->where,
                                .region = op->region,
                                .slot = slot,
-                               .mech = mech,
+                               .mech = mech == PAIR_MECH_STAGE ? PAIR_MECH_MAP : mech,
                                .sort_key = bulk->urgency.sort_key};
     op->mech = (uint8_t)mech;
     op->bytes = bulk->bytes;
@@ -568,6 +562,64 @@ static tryst_status offer_put(struct pair_ep *ep, struct bulk *bulk, enum pair_m
     ring_tx_put(&ep->tx, PAIR_OFFER, &offer, sizeof offer, NULL, 0);
     pair_wake(ep, PAIR_ASLEEP);
     return TRYST_OK;
+}
+
+int pair_jobs_advance(struct pair_ep *ep)
+{
+    struct list_node *node;
+    int count = 0;
+    while ((node = list_first(&ep->jobs))) {
+        struct bulk *bulk = pair_bulk_of(node);
+        bool staged = pair_op_of(bulk)->mech == PAIR_MECH_STAGE;
+        if (staged ? offer_put(ep, bulk, PAIR_MECH_STAGE) != TRYST_OK
+                   : !piece_put(ep, bulk))
+            break;
+        count++;
+        if (!staged && pair_op_of(bulk)->moved < bulk->bytes)
+            continue;
+        list_remove(node);
+        ep->jobs_count--;
+        if (!staged)
+            finish(ep, bulk, TRYST_OK);
+    }
+    return count;
+}
+
+static void job_add(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = op_start(ep, bulk);
+    op->bytes = bulk->bytes;
+    list_push_back(&ep->jobs, &op->node);
+    ep->jobs_count++;
+}
+
+/* --- sends by PAIR_MECH_STAGE --- */
+
+/* Queue the bulk among the reads, so that a pass copies one piece, of the most urgent
+ * bulk. */
+static void stage_begin(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    op->mech = PAIR_MECH_STAGE;
+    op->bytes = bulk->bytes;
+    read_queue(pair_ep_rail(ep), bulk);
+}
+
+/* Copy one piece, and offer the bulk after the last one. An offer that finds no room goes
+ * before the sends through the ring: it is a small entry. */
+static void stage_advance(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    uint64_t bytes = piece_bytes(op);
+    pair_ep_rail(ep)->ops->stage(ep, bulk, bytes);
+    op->moved += bytes;
+    if (op->moved < op->bytes)
+        return;
+    list_remove(&op->node);
+    if (ep->state == PAIR_READY && offer_put(ep, bulk, PAIR_MECH_STAGE) == TRYST_OK)
+        return;
+    list_push_front(&ep->jobs, &op->node);
+    ep->jobs_count++;
 }
 
 tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk)
@@ -581,10 +633,15 @@ tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk)
     enum pair_mech mech = pair_ep_rail(ep)->ops->choose(ep, bulk);
     if (mech == PAIR_MECH_NONE)
         return TRYST_E_UNSUPPORTED;
+    if (mech == PAIR_MECH_FULL ||
+        (mech == PAIR_MECH_RING && ep->jobs_count >= PAIR_SLOTS))
+        return TRYST_AGAIN;
+    if (mech == PAIR_MECH_STAGE) {
+        stage_begin(ep, bulk);
+        return TRYST_OK;
+    }
     if (mech != PAIR_MECH_RING)
         return offer_put(ep, bulk, mech);
-    if (ep->jobs_count >= PAIR_SLOTS)
-        return TRYST_AGAIN;
     job_add(ep, bulk);
     (void)pair_jobs_advance(ep);
     return TRYST_OK;
@@ -597,6 +654,7 @@ static void answer_handle(struct pair_ep *ep, unsigned slot)
     uint8_t answer = atomic_load_explicit(&ep->mine->answer[slot], memory_order_relaxed);
     ep->slot[slot] = NULL;
     ep->slots_used &= ~BIT(slot);
+    unstage(ep, bulk);
     if (answer == PAIR_ANSWER_TAKEN) {
         bulk->done(bulk, TRYST_OK, bulk->bytes);
         return;

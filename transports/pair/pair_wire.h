@@ -113,7 +113,9 @@ enum pair_mech {
     PAIR_MECH_MAP = 2,
     /** In device memory; `where` means the same as for READ (self) or MAP (shm). */
     PAIR_MECH_DEVICE = 3,
-    PAIR_MECH_NONE = 4, /**< nowhere (never in an offer) */
+    PAIR_MECH_NONE = 4,  /**< nowhere (never in an offer) */
+    PAIR_MECH_STAGE = 5, /**< by MAP, after a copy; the sender's own name, never sent */
+    PAIR_MECH_FULL = 6,  /**< by STAGE, later (never in an offer) */
 };
 
 struct pair_offer {

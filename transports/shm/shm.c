@@ -18,21 +18,22 @@
 #include "shm_connect.h"
 #include "shm_copy.h"
 #include "shm_region.h"
+#include "shm_stage.h"
 #include "transports/memory/memfd.h"
 #include "transports/pair/pair_bulk.h"
 
 /* Up to these sizes two copies through the ring take less time than an offer and its
  * answer, with one copy from a mapping (a plain memcpy) or by a system call. Measured:
  * README.md. */
-enum { INLINE_MAP_BYTES = 512, INLINE_READ_BYTES = 4096 };
+enum { INLINE_MAP_BYTES = 512, INLINE_READ_BYTES = 4096, INLINE_STAGE_BYTES = 2048 };
 
 /* Fill in the region and the offset of the bulk, and announce the region to the peer.
  * False: no region of this rank can be read by the peer. */
 static bool region_choose(struct shm_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
-    const struct shm_region *region = shm_region_announce(ep, bulk);
-    if (!region)
+    struct shm_region *region = shm_region_of(ep, bulk);
+    if (!region || !shm_region_announce(ep, region))
         return false;
     op->region = region->id;
     op->where =
@@ -51,28 +52,37 @@ static enum pair_mech shm_choose(struct pair_ep *pair, struct bulk *bulk)
     if (bulk->bytes > INLINE_MAP_BYTES && (ep->out_mechs & SHM_CAN_MAP) &&
         region_choose(ep, bulk))
         return PAIR_MECH_MAP;
-    if (bulk->bytes <= INLINE_READ_BYTES || !(ep->out_mechs & SHM_CAN_READ))
-        return PAIR_MECH_RING;
-    op->where = (uint64_t)(uintptr_t)bulk->data;
-    return PAIR_MECH_READ;
+    if (bulk->bytes > INLINE_READ_BYTES && (ep->out_mechs & SHM_CAN_READ)) {
+        op->where = (uint64_t)(uintptr_t)bulk->data;
+        return PAIR_MECH_READ;
+    }
+    return bulk->bytes > INLINE_STAGE_BYTES && (ep->out_mechs & SHM_CAN_STAGE)
+               ? shm_stage_choose(ep, bulk)
+               : PAIR_MECH_RING;
+}
+
+void shm_mech_drop(struct shm_ep *ep, uint32_t bit, const char *text)
+{
+    const struct tryst_host *host = pair_ep_rail(&ep->pair)->host;
+    ep->out_mechs &= ~bit;
+    host->log(host, TRYST_LOG_INFO, text);
+    ep->pair.base.rail->events->mech_dropped(&ep->pair.base);
 }
 
 static void shm_denied(struct pair_ep *pair, enum pair_mech mech)
 {
-    struct shm_ep *ep = (struct shm_ep *)pair;
-    const struct tryst_host *host = pair_ep_rail(pair)->host;
     char text[TRANSPORT_TEXT_MAX];
     static const struct {
         uint32_t bit;
         const char *name;
     } mechs[] = {[PAIR_MECH_READ] = {SHM_CAN_READ, "process_vm_readv"},
                  [PAIR_MECH_MAP] = {SHM_CAN_MAP, "map"},
-                 [PAIR_MECH_DEVICE] = {SHM_CAN_DEVICE, "import from the device"}};
-    ep->out_mechs &= ~mechs[mech].bit;
+                 [PAIR_MECH_DEVICE] = {SHM_CAN_DEVICE, "import from the device"},
+                 [PAIR_MECH_STAGE] = {SHM_CAN_STAGE, "stage"}};
     snprintf(text, sizeof text,
              "shm: rank %d cannot read this rank's memory by %s any more",
              (int)pair->params.peer_rank, mechs[mech].name);
-    host->log(host, TRYST_LOG_INFO, text);
+    shm_mech_drop((struct shm_ep *)pair, mechs[mech].bit, text);
 }
 
 /* True always: readers in other processes detect by themselves that the grant is
@@ -93,6 +103,8 @@ static const struct pair_ops shm_pair_ops = {
     .confirm = shm_confirm,
     .lend = shm_lend,
     .lent_back = shm_lent_back,
+    .stage = shm_stage_copy,
+    .unstage = shm_unstage,
     .device_read = shm_device_read,
     .device_read_end = shm_device_read_end,
     .quiet = shm_quiet,
@@ -112,10 +124,11 @@ static tryst_status shm_probe(const struct tryst_host *host, char *text)
     }
     close(fd);
     if (error)
-        snprintf(text, TRANSPORT_TEXT_MAX, "map, ring (no cma: process_vm_readv: %s)",
+        snprintf(text, TRANSPORT_TEXT_MAX,
+                 "map, stage, ring (no cma: process_vm_readv: %s)",
                  strerror_r(error, reason, sizeof reason));
     else
-        snprintf(text, TRANSPORT_TEXT_MAX, "map, cma (process_vm_readv), ring");
+        snprintf(text, TRANSPORT_TEXT_MAX, "map, cma (process_vm_readv), stage, ring");
     return TRYST_OK;
 }
 
@@ -136,6 +149,7 @@ static tryst_status shm_ep_open(struct rail *rail, const struct ep_params *param
 static void shm_rail_close(struct rail *base)
 {
     shm_closer_end((struct shm_rail *)base);
+    shm_stage_close((struct shm_rail *)base);
     mem_free(((struct shm_rail *)base)->regions);
     pair_rail_close(base);
 }
@@ -164,15 +178,16 @@ const struct transport_ops transport_shm = {
     .mem_unregister = shm_mem_unregister,
 };
 
-/* Get the allowed mechanisms from TRYST_SHM_MECH, an index in "auto|map|cma|ring": each
- * mechanism excludes those before it in this list. */
+/* Get the allowed mechanisms from TRYST_SHM_MECH, an index in
+ * "auto|map|cma|stage|ring": each mechanism excludes those before it in this list. */
 static uint32_t mechs_allowed(const struct tryst_host *host)
 {
-    static const uint32_t allowed[] = {SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,
-                                       SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,
-                                       SHM_CAN_READ, 0};
+    static const uint32_t all =
+        SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE | SHM_CAN_STAGE;
+    static const uint32_t allowed[] = {all, all, SHM_CAN_READ | SHM_CAN_STAGE,
+                                       SHM_CAN_STAGE, 0};
     uint64_t mech = host->config_number(host, "shm_mech");
-    return mech < 4 ? allowed[mech] : 0;
+    return mech < 5 ? allowed[mech] : 0;
 }
 
 static tryst_status shm_rail_open(const struct rail_params *params, struct rail **rail_p)

@@ -6,6 +6,7 @@
  *   shm_connect.c  the segment and the messages before ready
  *   shm_copy.c     reading the peer's memory: by mapping, by process_vm_readv
  *   shm_region.c   regions: announced to peers, mapped or imported from peers
+ *   shm_stage.c    bulk from plain memory, copied to where peers can map it
  *   shm_closer.c   a thread that closes imports
  */
 #ifndef TRYST_TRANSPORTS_SHM_SHM_H
@@ -19,7 +20,8 @@
 #define SHM_REGIONS_MAX 4096u
 
 /** Most descriptors of device memory that are kept for one peer: a process has 1,024
- *  descriptors by default. A sender announces no more; further regions are staged. */
+ *  descriptors by default. A sender announces no more; bulk from further regions
+ *  goes through bounce buffers. */
 #define SHM_DEVICE_FDS_MAX 64u
 
 #define SHM_WHY_MAX sizeof(((struct shm_message *)0)->text)
@@ -29,7 +31,8 @@ struct shm_rail {
     uint32_t mechs_allowed;      /**< SHM_CAN_…, from TRYST_SHM_MECH */
     struct shm_region **regions; /**< by index; NULL: free */
     size_t regions_room;
-    struct closer *closer; /**< NULL until an import is first closed */
+    struct closer *closer;   /**< NULL until an import is first closed */
+    struct shm_stage *stage; /**< NULL until a bulk first uses it */
 };
 
 /** The rail's registration of a region that has a descriptor or is on a device. */
@@ -90,9 +93,14 @@ struct shm_ep {
     uint32_t device_fds;      /**< number of descriptors in `regions` */
     uint64_t mapped_bytes;    /**< bytes of host memory that `regions` map here */
     uint32_t device_fds_sent; /**< descriptors of announced regions on devices */
+    uint32_t staged;          /**< number of sends by PAIR_MECH_STAGE */
     size_t announced_words;   /**< words of `announced` */
     uint64_t *announced;      /**< bit per index: that region was announced to the peer */
 };
+
+/** Do without mechanism `bit` (SHM_CAN_…) in sends to this peer from here on: log `text`,
+ *  and report it. (shm.c) */
+void shm_mech_drop(struct shm_ep *ep, uint32_t bit, const char *text);
 
 static inline struct shm_rail *shm_ep_rail(const struct shm_ep *ep)
 {

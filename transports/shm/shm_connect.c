@@ -154,7 +154,7 @@ static bool segment_take(struct shm_ep *ep, const struct shm_message *message, i
 static void mechs_find(struct shm_ep *ep)
 {
     uint32_t allowed = shm_ep_rail(ep)->mechs_allowed;
-    ep->in_mechs = allowed & (SHM_CAN_MAP | SHM_CAN_DEVICE);
+    ep->in_mechs = allowed & ~(uint32_t)SHM_CAN_READ;
     if (!(allowed & SHM_CAN_READ))
         snprintf(ep->in_why, sizeof ep->in_why, "as TRYST_SHM_MECH requires");
     else if (shm_read_verify(ep, ep->in_why))
@@ -182,9 +182,10 @@ static void mechs_read(struct shm_ep *ep, const struct shm_message *message)
 
 static const char *mechs_name(uint32_t mechs)
 {
-    if (mechs & SHM_CAN_MAP)
-        return mechs & SHM_CAN_READ ? "map+cma" : "map+ring";
-    return mechs & SHM_CAN_READ ? "cma" : "ring";
+    static const char *const names[2][3] = {{"ring", "stage", "cma"},
+                                            {"map+ring", "map+stage", "map+cma"}};
+    unsigned plain = mechs & SHM_CAN_READ ? 2 : mechs & SHM_CAN_STAGE ? 1 : 0;
+    return names[(mechs & SHM_CAN_MAP) != 0][plain];
 }
 
 /* Report ready, with a text such as "map+cma: process_vm_readv verified", or with one for

@@ -134,7 +134,7 @@ static tryst_status device_handle_send(struct shm_ep *ep, struct shm_region *reg
     return status;
 }
 
-struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk)
+struct shm_region *shm_region_of(struct shm_ep *ep, const struct bulk *bulk)
 {
     const struct tryst_host *host = pair_ep_rail(&ep->pair)->host;
     void *handle = NULL;
@@ -142,22 +142,26 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
         return NULL;
     if (host->mem_handle(bulk->mem, ep->pair.base.rail, &handle) != TRYST_OK)
         return NULL;
-    struct shm_region *region = handle;
-    if (!region || region->index >= SHM_REGIONS_MAX)
-        return NULL;
+    return handle;
+}
+
+bool shm_region_announce(struct shm_ep *ep, struct shm_region *region)
+{
+    if (region->index >= SHM_REGIONS_MAX)
+        return false;
     if (is_announced(ep, region->index))
-        return region;
+        return true;
     if (!reserve_zeroed(&ep->announced, &ep->announced_words, region->index / 64 + 1,
                         sizeof *ep->announced))
-        return NULL;
+        return false;
     struct shm_message message = {.region = region->id, .bytes = region->mem->bytes};
-    tryst_status status = bulk->memory
+    tryst_status status = region->mem->ops->on_device
                               ? device_handle_send(ep, region)
                               : shm_send(ep, SHM_REGION, &message, region->mem->fd);
     if (status != TRYST_OK)
-        return NULL;
+        return false;
     ep->announced[region->index / 64] |= BIT(region->index);
-    return region;
+    return true;
 }
 
 /* --- regions of peers --- */

@@ -7,9 +7,12 @@
 
 tryst_status shm_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p);
 void shm_mem_unregister(struct rail *base, void *handle);
-/** Get the region of `bulk`, and announce it to this peer unless that was done before.
- *  NULL: the peer cannot map or import the memory, or announcing it failed. */
-struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
+/** Get the rail's registration of the region of `bulk`. NULL: peers cannot map or import
+ *  the memory. */
+struct shm_region *shm_region_of(struct shm_ep *ep, const struct bulk *bulk);
+/** Announce the region to this peer, unless that was done before. False: there are too
+ *  many regions, or announcing it failed. */
+bool shm_region_announce(struct shm_ep *ep, struct shm_region *region);
 /** Handle a REGION or DEVICE message. */
 void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd);
 void shm_region_drop(struct shm_ep *ep, uint64_t id);

@@ -36,11 +36,12 @@ enum shm_type {
 };
 
 /** shm_message.mechs: how its sender can read the other side's memory. The ring always
- *  works. */
+ *  works. Readers ignore other bits. */
 enum {
     SHM_CAN_READ = 1,   /**< process_vm_readv, verified by the nonce */
     SHM_CAN_MAP = 2,    /**< by mapping regions from received descriptors */
     SHM_CAN_DEVICE = 4, /**< device memory, by importing regions from received handles */
+    SHM_CAN_STAGE = 8,  /**< plain memory, by mapping the region that it is copied to */
 };
 
 struct shm_message {

@@ -119,7 +119,7 @@ static void entry_make(struct pair_ep *ep)
                                .where = hostile_extreme((uintptr_t)&offer, 8),
                                .region = 1 + hostile_below(4),
                                .slot = (uint32_t)hostile_below(PAIR_SLOTS + 1),
-                               .mech = (uint32_t)hostile_below(PAIR_MECH_NONE + 1),
+                               .mech = (uint32_t)hostile_below(PAIR_MECH_FULL + 1),
                                .sort_key = random_u64(&hostile.random)};
     static const uint8_t piece[2 * PAIR_FRAME_MAX];
     enum pair_kind kind = PAIR_OFFER + hostile_below(3);

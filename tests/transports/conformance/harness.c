@@ -112,6 +112,11 @@ static void on_ready(struct endpoint *ep, tryst_status status, const char *text)
     (void)snprintf(peer->text, sizeof peer->text, "%s", text);
 }
 
+static void on_mech_dropped(struct endpoint *ep)
+{
+    (void)ep;
+}
+
 static void on_failed(struct endpoint *ep, tryst_status status, const char *text)
 {
     struct conf_peer *peer = peer_of(ep);
@@ -190,6 +195,7 @@ static const struct rail_events events = {
     .frame = on_frame,
     .ready = on_ready,
     .failed = on_failed,
+    .mech_dropped = on_mech_dropped,
     .unexpected = on_unexpected,
     .closed = on_ep_closed,
     .connect_send = connect_send,

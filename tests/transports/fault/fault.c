@@ -103,6 +103,12 @@ static void on_failed(struct endpoint *inner, tryst_status status, const char *t
     failed_report(inner_ep(inner), status, text);
 }
 
+static void on_mech_dropped(struct endpoint *inner)
+{
+    struct fault_ep *ep = inner_ep(inner);
+    ep->base.rail->events->mech_dropped(&ep->base);
+}
+
 static void on_unexpected(struct endpoint *inner, uint64_t tag, size_t bytes)
 {
     struct fault_ep *ep = inner_ep(inner);
@@ -135,9 +141,9 @@ static void on_doorbell(struct endpoint *inner)
     ep->base.rail->events->doorbell(&ep->base);
 }
 
-static const struct rail_events events = {on_frame,      on_ready,  on_failed,
-                                          on_unexpected, on_closed, on_connect_send,
-                                          on_doorbell};
+static const struct rail_events events = {on_frame,        on_ready,      on_failed,
+                                          on_mech_dropped, on_unexpected, on_closed,
+                                          on_connect_send, on_doorbell};
 
 /* ---- calls, downwards ---- */
 
