@@ -107,6 +107,7 @@ struct bulk {
     /** Memory ops of a device: the host must not touch the bytes. NULL: host memory. */
     const struct memory_ops *memory;
     int32_t device; /**< ordinal of the device that holds `data` */
+    bool hot; /**< send: this rank has just computed the bytes; they are in its cache */
     /** Of two bulks that a transport moves by itself, piece by piece, the more urgent
      *  goes first. */
     struct urgency urgency;

@@ -241,6 +241,7 @@ tryst_status transfer_start(struct transfer *transfer)
     slice->bulk.bytes = transfer_slice_bytes(transfer, index);
     slice->bulk.mem = want->send->tensor.mem;
     slice->bulk.urgency = transfer->urgency;
+    slice->bulk.hot = want->send->flow != NULL;
     uint64_t begin_ns = trace_now_ns(peer->rdv->trace);
     tryst_status status =
         want->send->device

@@ -199,7 +199,7 @@ static void connected(struct shm_ep *ep)
     else
         snprintf(text, sizeof text, "in %s: %.55s; out %s: %.55s", in, ep->in_why, out,
                  ep->out_why);
-    ep->pair.base.borrows = ep->in_mechs & (SHM_CAN_MAP | SHM_CAN_READ);
+    ep->pair.base.borrows = ep->in_mechs & ~(uint32_t)SHM_CAN_DEVICE;
     pair_connected(&ep->pair, text);
 }
 
