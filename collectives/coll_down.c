@@ -67,6 +67,12 @@ void coll_down_update(struct coll_tree_run *at)
         coll_flow_place_again(flows);
 }
 
+static void child_sent(struct flow *flow, uint32_t index)
+{
+    (void)index;
+    coll_flow_leave(coll_flow_of(flow));
+}
+
 /* ---- the flows --------------------------------------------------------------------- */
 
 /* Without `place`, slices of results are posted ahead. down_reusing is for results in
@@ -80,8 +86,8 @@ static const struct flow_ops down_reusing = {.place = result_place,
                                              .take = result_slice_receive,
                                              .failing = coll_flow_failing,
                                              .ended = coll_flow_ended};
-static const struct flow_ops down_to_child = {.failing = coll_flow_failing,
-                                              .ended = coll_flow_ended};
+static const struct flow_ops down_to_child = {
+    .sent = child_sent, .failing = coll_flow_failing, .ended = coll_flow_ended};
 
 bool coll_down_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
 {

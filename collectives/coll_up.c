@@ -268,6 +268,7 @@ static void parent_sent(struct flow *flow, uint32_t index)
 {
     struct coll_tree_run *at = coll_flow_of(flow)->tree;
     run_record_slice(at->run);
+    coll_flow_leave(coll_flow_of(flow));
     coll_tree_sent(&at->tree, index);
     if (part_passes_on(at->part) && coll_lead_passed(&at->run->lead, &at->tree))
         run_waiting_mark(at->run);

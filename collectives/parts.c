@@ -23,6 +23,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "collectives/tree/edges.h"
 #include "core/memory/alloc.h"
@@ -212,6 +213,14 @@ static void offsets_set(const struct trees *trees, struct coll_part *part, int32
     part->out_at = trees->descends ? all_at : is_whole ? begin : COLL_NOWHERE;
 }
 
+/* True if the same edges lead up and down. */
+static bool tree_is_mutual(const struct coll_plan *plan,
+                           const struct coll_tree_plan *tree)
+{
+    size_t bytes = plan->size * sizeof *tree->up_parents;
+    return memcmp(tree->up_parents, tree->down_parents, bytes) == 0;
+}
+
 static tryst_status tree_part_add(struct trees *trees, const struct coll_class *class,
                                   uint32_t tree, struct coll_range range, int32_t root)
 {
@@ -228,6 +237,8 @@ static tryst_status tree_part_add(struct trees *trees, const struct coll_class *
         status = phase_add(trees, part, class, tree, DOWN, tree_root);
     if (!trees->descends)
         private_place(coll, part);
+    part->is_mutual = trees->climbs && trees->descends && part->is_small &&
+                      tree_is_mutual(trees->plan, &class->trees[tree]);
     return status;
 }
 

@@ -112,7 +112,7 @@ static void flows_reset(struct coll_tree_run *at)
 static void run_reset(struct coll_run *run)
 {
     run->op = NULL;
-    run->live = 0;
+    run->live = run->awaited = 0;
     run->fails = false;
     run->cause.status = TRYST_OK;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {

@@ -5,7 +5,8 @@
  *  tryst_coll  a prepared collective: ranges, neighbours, keys and the kernel. Immutable
  *              but for its idle runs.
  *  coll_run    one start of a tryst_coll: counters, flows and private memory, in one
- *              allocation that later starts reuse.
+ *              allocation that later starts reuse. Lives until its last flow has ended,
+ *              which may be after its operation was reported.
  *
  *  The flows of a tree are in this order: up from each child, up to the parent, down from
  *  the parent, down to each child. Some kinds lack some of these (tryst_coll_kind).
@@ -80,6 +81,9 @@ struct coll_part {
     bool is_small; /**< travels as DATA, without scratch */
     bool is_root;  /**< this rank is the root of the reduction and of the broadcast */
     bool sends_up, receives_down;
+    /** Small, and each rank that this rank sends to also sends to it. The operation
+     *  does not wait for the answers to its DATA (coll_flow_leave). */
+    bool is_mutual;
     uint32_t up_children, down_children;
     /** Offset of the sums in the run's private memory; COLL_NOWHERE: sums are in the
      *  result. */
@@ -148,6 +152,7 @@ struct coll_flow {
     struct coll_tree_run *tree;
     uint32_t child; /**< up from a child: index of the child */
     bool is_live;   /**< started, and `ended` has not been called */
+    bool is_left;   /**< the run alone waits for its end (coll_flow_leave) */
     bool waits;     /**< `place` returned TRYST_AGAIN for a counter of this run */
     bool requeues;  /**< while the run is raised: the flow was in scratch.waiters */
     struct urgent_node waiter; /**< in scratch.waiters while the flow waits for scratch */
@@ -181,6 +186,7 @@ struct coll_run {
     tryst_tensor in, out;
     double factor;
     uint32_t live;      /**< flows that have not ended */
+    uint32_t awaited;   /**< of these, the flows that the operation waits for */
     bool fails;         /**< flows_fail was called */
     struct cause cause; /**< the first cause of a failure; status TRYST_OK: none */
     /** The text of `cause`: the collective, then the reason. NULL: none, or no memory. */
@@ -220,6 +226,19 @@ static inline void run_record_slice(struct coll_run *run)
 static inline struct coll_flow *coll_flow_of(struct flow *flow)
 {
     return container_of(flow, struct coll_flow, flow);
+}
+/** Leave a flow whose DATA is packed to its run: the payload is in a frame, so the
+ *  operation need not wait for the peer's answer if the part is mutual. The operation
+ *  then also waits for the peer's own DATA, which proves that the peer has submitted its
+ *  part with an equal shape. Without this proof only the answer shows a mismatch. */
+static inline void coll_flow_leave(struct coll_flow *flow)
+{
+    struct coll_run *run = flow->tree->run;
+    if (!flow->tree->part->is_mutual)
+        return;
+    flow->is_left = true;
+    if (!--run->awaited)
+        run_mark(run);
 }
 /** Announce `ready` slices to the peer if they are more than before. */
 static inline void coll_flow_ready(struct coll_flow *flow, uint32_t ready)
