@@ -232,15 +232,6 @@ struct cause coll_flow_failing(const struct flow *flow)
     return container_of(flow, struct coll_flow, flow)->tree->run->cause;
 }
 
-/* End a run with its last flow: its operation was reported before. A failure concerns
- * later collectives alone. */
-static void run_flow_left_ended(struct coll_run *run, struct cause cause)
-{
-    lost_rank_add(run->coll->colls, cause);
-    if (!run->live)
-        coll_run_put(run);
-}
-
 void coll_flow_ended(struct flow *flow, struct cause cause, const char *text)
 {
     struct coll_flow *of = coll_flow_of(flow);
@@ -250,11 +241,12 @@ void coll_flow_ended(struct flow *flow, struct cause cause, const char *text)
     run->live--;
     run->awaited -= !of->is_left;
     (void)urgent_remove(&of->waiter);
-    if (!run->op) {
-        run_flow_left_ended(run, cause);
-        return;
-    }
-    if (cause.status != TRYST_OK)
+    if (of->is_left && !run->awaited) /* the operation completes without this flow */
+        lost_rank_add(run->coll->colls, cause);
+    else if (cause.status != TRYST_OK)
         run_fail(run, cause, text);
-    tree_mark(of->tree);
+    if (run->op)
+        tree_mark(of->tree);
+    else if (!run->live)
+        coll_run_put(run);
 }
