@@ -9,9 +9,9 @@
  * first cause, and reports the operation when the last flow has ended.
  *
  * Invariants: a run has an operation until the operation is reported. From then on no
- * flow of the run reads or writes the caller's memory: all have ended, but sends whose
- * DATA is packed (coll_flow_leave). With the last of these the run ends (fail.c), and
- * their failures do not change the operation.
+ * flow of the run reads or writes the caller's memory: all have ended, except sends with
+ * packed DATA (coll_flow_leave). The run ends with the last of these (fail.c), and their
+ * failures do not change the operation.
  */
 #include <inttypes.h>
 #include <stdio.h>

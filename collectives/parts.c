@@ -255,6 +255,28 @@ static struct coll_range range_of(const struct trees *trees,
     return (struct coll_range){0, moves ? count : 0};
 }
 
+/* Add the part in which two ranks exchange their terms. Its flows have the keys of the
+ * edge of tree 0, so they meet those of a rank that runs another collective, or one of
+ * another size, over the trees. */
+static tryst_status exchange_add(struct trees *trees)
+{
+    tryst_coll *coll = trees->coll;
+    const struct coll_class *class = class_at(trees, 0);
+    int32_t peer = 1 - coll->rank;
+    bool climbs = class->trees[0].up_parents[coll->rank] == peer;
+    struct coll_part *part;
+    tryst_status status = part_add(coll, (struct coll_range){0, coll->count},
+                                   coll_slice_bytes(class, 0), &part);
+    if (status != TRYST_OK)
+        return status;
+    offsets_set(trees, part, 0);
+    part->is_root = part->is_exchange = part->is_mutual = true;
+    part->up_children = part->down_children = coll->children_count = 1;
+    status = flow_add(coll, 0, climbs ? DOWN : UP, peer, false, NULL);
+    return status == TRYST_OK ? flow_add(coll, 0, climbs ? UP : DOWN, peer, true, NULL)
+                              : status;
+}
+
 /* Add the parts of the tensor, or of one root's block. Tree 0 always has one, since ranks
  * that disagree about the size meet there. */
 static tryst_status root_add(struct trees *trees, int32_t root)
@@ -284,8 +306,14 @@ static tryst_status trees_parts_make(tryst_coll *coll, const struct coll_plan *p
         trees.blocks = gathers ? &coll->out_blocks : &coll->in_blocks;
     trees.is_direct = has_blocks && coll_blocks_are_equal(trees.blocks, coll->size) &&
                       coll_has_tree_for_each_root(class_at(&trees, 0), plan->size);
+    bool exchanges = trees.climbs && trees.descends &&
+                     coll_exchanges(plan, class_at(&trees, 0),
+                                    coll_bytes(coll->count, coll->element_bytes),
+                                    coll->colls->eager_max);
     tryst_status status = trees_alloc(&trees, roots);
-    for (int32_t root = 0; root < roots && status == TRYST_OK; root++)
+    if (exchanges && status == TRYST_OK)
+        status = exchange_add(&trees);
+    for (int32_t root = 0; root < roots && !exchanges && status == TRYST_OK; root++)
         status = root_add(&trees, root);
     if (coll->is_packed)
         coll->private_bytes = coll->count * coll->element_bytes;

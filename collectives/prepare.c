@@ -54,7 +54,8 @@ static size_t bits_bytes(const struct coll_part *part)
 
 static size_t keep_bytes(const struct coll_part *part)
 {
-    return part->is_small ? part->up_children * (size_t)part->bytes : 0;
+    uint32_t terms = part->up_children + part->is_exchange;
+    return part->is_small ? terms * (size_t)part->bytes : 0;
 }
 
 /* Set the pointers of a run at `base`; NULL: only count. Returns the bytes of the

@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "coll.h"
 #include "collectives/tree/blocks.h"
@@ -80,6 +81,9 @@ struct coll_part {
     uint32_t slices;
     bool is_small; /**< travels as DATA, without scratch */
     bool is_root;  /**< this rank is the root of the reduction and of the broadcast */
+    /** Two ranks: the up flow brings the other rank's term, and the flow down sends this
+     *  rank's own term, not the result. The term is in `keep`, premultiplied. */
+    bool is_exchange;
     bool sends_up, receives_down;
     /** Small, and each rank that this rank sends to also sends to it. The operation
      *  does not wait for the answers to its DATA (coll_flow_leave). */
@@ -169,7 +173,9 @@ struct coll_tree_run {
     bool has_unit; /**< `unit` is begun and not finished */
     struct coll_unit unit;
     uint64_t unit_done; /**< computed bytes of `unit` */
-    char *keep; /**< small ranges: payloads of children that wait for their turn */
+    /** Small ranges: payloads of children that wait for their turn; in an exchange, then
+     *  this rank's own term. */
+    char *keep;
 };
 
 struct coll_run {
@@ -223,14 +229,25 @@ static inline void run_record_slice(struct coll_run *run)
         run->first_slice_at = recorder_now(run->coll->colls->host.recorder);
 }
 
+/** Write this rank's own term, premultiplied or copied. */
+static inline void run_own_compute(const struct coll_run *run, char *to, const char *from,
+                                   uint64_t bytes)
+{
+    const tryst_coll *coll = run->coll;
+    if (coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
+        coll->kernel->scale(to, from, bytes / coll->element_bytes, run->factor);
+    else if (to != from)
+        memcpy(to, from, bytes);
+}
+
 static inline struct coll_flow *coll_flow_of(struct flow *flow)
 {
     return container_of(flow, struct coll_flow, flow);
 }
-/** Leave a flow whose DATA is packed to its run: the payload is in a frame, so the
- *  operation need not wait for the peer's answer if the part is mutual. The operation
- *  then also waits for the peer's own DATA, which proves that the peer has submitted its
- *  part with an equal shape. Without this proof only the answer shows a mismatch. */
+/** Leave a flow with packed DATA to its run: the payload is in a frame, so the operation
+ *  does not wait for the peer's answer if the part is mutual. The operation then also
+ *  waits for the peer's own DATA, which proves that the peer has submitted its part with
+ *  an equal shape. Without this proof only the answer shows a mismatch. */
 static inline void coll_flow_leave(struct coll_flow *flow)
 {
     struct coll_run *run = flow->tree->run;
