@@ -8,8 +8,10 @@
  * where it occurs, and spreads from here: the engine fails all flows of the run with the
  * first cause, and reports the operation when the last flow has ended.
  *
- * Invariant: a run has an operation until the operation is reported, when none of the
- * run's flows is live.
+ * Invariants: a run has an operation until the operation is reported. From then on no
+ * flow of the run reads or writes the caller's memory: all have ended, except sends with
+ * packed DATA (coll_flow_leave). The run ends with the last of these (fail.c), and their
+ * failures do not change the operation.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,11 +50,13 @@ static tryst_status tree_flow_start(struct rendezvous *rdv, struct coll_tree_run
                                  .tensor = &tensor};
     flow->is_live = true;
     run->live++;
+    run->awaited++;
     tryst_status status = sends ? flow_send(rdv, &flow->flow, &params)
                                 : flow_recv(rdv, &flow->flow, &params);
     if (status != TRYST_OK) {
         flow->is_live = false;
         run->live--;
+        run->awaited--;
     }
     return status;
 }
@@ -95,7 +99,8 @@ static void colls_begin(void *arg, void *coll, tryst_op *op)
 
 /* ---- ends -------------------------------------------------------------------------- */
 
-static void run_end(struct coll_run *run)
+/* Report the operation. The run stays until its last flow has ended. */
+static void run_report(struct coll_run *run)
 {
     tryst_op *op = run->op;
     for (uint32_t t = 0; t < run->coll->parts_count; t++)
@@ -117,7 +122,8 @@ static void run_end(struct coll_run *run)
     run->op = NULL;
     op_end(op);
     (void)urgent_remove(&run->work);
-    coll_run_put(run);
+    if (!run->live)
+        coll_run_put(run);
 }
 
 static void flows_fail(struct coll_run *run)
@@ -136,6 +142,13 @@ static bool trees_are_done(const struct coll_run *run)
         if (!coll_tree_is_done(&run->trees[t].tree))
             return false;
     return true;
+}
+
+/* True if the operation can be reported: its result is complete, or it has failed, and
+ * no flow touches the caller's memory any more. */
+static bool run_is_over(const struct coll_run *run)
+{
+    return run_failed(run) ? !run->live : !run->awaited && trees_are_done(run);
 }
 
 /* Compute the due units of marked trees, and update their flows. True if the budget
@@ -175,8 +188,8 @@ static bool run_step(struct coll_run *run, uint64_t *budget)
     bool more = !run_failed(run) && trees_run(run, budget);
     if (run_failed(run) && !run->fails)
         flows_fail(run);
-    if (!run->live && (run_failed(run) || trees_are_done(run))) {
-        run_end(run);
+    if (run_is_over(run)) {
+        run_report(run);
         return false;
     }
     if (more)

@@ -12,7 +12,8 @@
  *      3  └─────▶ child 1        ready                                coll_down_update
  *
  * At the root, a slice is ready when its sum is complete (coll_up.c). In a list of flows
- * each flow is such a tree of two ranks.
+ * each flow is such a tree of two ranks. In an exchange nothing descends: each rank sends
+ * its own term, which is ready at the start.
  *
  * Invariant: as in coll_up.c, hooks only move counters and mark the tree.
  */
@@ -69,6 +70,13 @@ void coll_down_update(struct coll_tree_run *at)
         coll_flow_place_again(flows);
 }
 
+static void child_sent(struct flow *flow, uint32_t index)
+{
+    (void)index;
+    run_record_slice(coll_flow_of(flow)->tree->run);
+    coll_flow_leave(coll_flow_of(flow));
+}
+
 /* ---- the flows --------------------------------------------------------------------- */
 
 /* Without `place`, slices of results are posted ahead. down_reusing is for results in
@@ -82,8 +90,8 @@ static const struct flow_ops down_reusing = {.place = result_place,
                                              .take = result_slice_receive,
                                              .failing = coll_flow_failing,
                                              .ended = coll_flow_ended};
-static const struct flow_ops down_to_child = {.failing = coll_flow_failing,
-                                              .ended = coll_flow_ended};
+static const struct flow_ops down_to_child = {
+    .sent = child_sent, .failing = coll_flow_failing, .ended = coll_flow_ended};
 
 /* True if the result comes from the rank that the sums go to. */
 static bool parents_are_one(const struct coll_tree_run *at)
@@ -97,12 +105,12 @@ bool coll_down_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
 {
     struct flow *flow = &at->flows[index].flow;
     bool receives = at->part->receives_down && index == part_up_flows(at->part);
-    *data_p = at->result;
+    *data_p = at->part->is_exchange ? (void *)at->own : at->result;
     flow->ops = !receives         ? &down_to_child
                 : at->tree.reuses ? &down_reusing
                                   : &down_from_parent;
     flow->ahead = receives && parents_are_one(at);
     if (!receives)
-        flow->ready = coll_tree_ready_down(&at->tree);
+        flow->ready = at->part->is_exchange ? 1 : coll_tree_ready_down(&at->tree);
     return !receives;
 }

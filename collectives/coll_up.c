@@ -23,7 +23,8 @@
  *
  * At the root the sum is the result, which descends (coll_down.c). A range that travels
  * as DATA is one slice, which is neither announced nor granted: child_slice_receive adds
- * it if its turn has come, else keeps its bytes.
+ * it if its turn has come, else keeps its bytes. In an exchange the only child is the
+ * other rank, with its own term; the term of rank 0 comes first at both.
  *
  * Idea: a unit is one step of the fold over one slice. A large unit is computed in
  * pieces, so no call occupies the progress thread for long. The first addition reads this
@@ -149,25 +150,20 @@ static uint64_t slice_bytes(const struct coll_part *part, uint32_t index)
     return left < part->slice_bytes ? left : part->slice_bytes;
 }
 
-/* Write this rank's own term, premultiplied or copied. */
-static void own_compute(const struct coll_run *run, char *to, const char *from,
-                        uint64_t bytes)
-{
-    const tryst_coll *coll = run->coll;
-    if (coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
-        coll->kernel->scale(to, from, bytes / coll->element_bytes, run->factor);
-    else if (to != from)
-        memcpy(to, from, bytes);
-}
-
 static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *buffer,
                         uint64_t bytes)
 {
     const tryst_coll *coll = at->run->coll;
     char *to = at->sums + offset;
     const char *from = at->unit.child ? to : at->own + offset;
+    if (at->part->is_exchange) {
+        bool is_first = !coll->rank;
+        coll->kernel->reduce(to, is_first ? from : buffer, is_first ? buffer : from,
+                             bytes / coll->element_bytes);
+        return;
+    }
     if (!at->unit.child && coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM) {
-        own_compute(at->run, to, from, bytes);
+        run_own_compute(at->run, to, from, bytes);
         from = to;
     }
     coll->kernel->reduce(to, from, buffer, bytes / coll->element_bytes);
@@ -205,7 +201,7 @@ static bool unit_compute(struct coll_tree_run *at, uint64_t bytes)
         return true;
     switch (at->unit.work) {
     case COLL_OWN:
-        own_compute(at->run, at->sums + offset, at->own + offset, bytes);
+        run_own_compute(at->run, at->sums + offset, at->own + offset, bytes);
         break;
     case COLL_ADD:
         if (!unit_is_borrowed(at))
@@ -320,6 +316,7 @@ static void parent_sent(struct flow *flow, uint32_t index)
 {
     struct coll_tree_run *at = coll_flow_of(flow)->tree;
     run_record_slice(at->run);
+    coll_flow_leave(coll_flow_of(flow));
     coll_tree_sent(&at->tree, index);
     if (part_passes_on(at->part) && coll_lead_passed(&at->run->lead, &at->tree))
         run_waiting_mark(at->run);

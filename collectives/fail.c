@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/memory/alloc.h"
+#include "prepare.h"
 #include "rendezvous/coll_op.h"
 #include "subgroup.h"
 
@@ -238,8 +239,14 @@ void coll_flow_ended(struct flow *flow, struct cause cause, const char *text)
     assert(of->is_live);
     of->is_live = of->waits = false;
     run->live--;
+    run->awaited -= !of->is_left;
     (void)urgent_remove(&of->waiter);
-    if (cause.status != TRYST_OK)
+    if (of->is_left && !run->awaited) /* the operation completes without this flow */
+        lost_rank_add(run->coll->colls, cause);
+    else if (cause.status != TRYST_OK)
         run_fail(run, cause, text);
-    tree_mark(of->tree);
+    if (run->op)
+        tree_mark(of->tree);
+    else if (!run->live)
+        coll_run_put(run);
 }

@@ -23,6 +23,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "collectives/tree/edges.h"
 #include "core/memory/alloc.h"
@@ -212,6 +213,14 @@ static void offsets_set(const struct trees *trees, struct coll_part *part, int32
     part->out_at = trees->descends ? all_at : is_whole ? begin : COLL_NOWHERE;
 }
 
+/* True if the same edges lead up and down. */
+static bool tree_is_mutual(const struct coll_plan *plan,
+                           const struct coll_tree_plan *tree)
+{
+    size_t bytes = plan->size * sizeof *tree->up_parents;
+    return memcmp(tree->up_parents, tree->down_parents, bytes) == 0;
+}
+
 static tryst_status tree_part_add(struct trees *trees, const struct coll_class *class,
                                   uint32_t tree, struct coll_range range, int32_t root)
 {
@@ -228,6 +237,8 @@ static tryst_status tree_part_add(struct trees *trees, const struct coll_class *
         status = phase_add(trees, part, class, tree, DOWN, tree_root);
     if (!trees->descends)
         private_place(coll, part);
+    part->is_mutual = trees->climbs && trees->descends && part->is_small &&
+                      tree_is_mutual(trees->plan, &class->trees[tree]);
     return status;
 }
 
@@ -242,6 +253,28 @@ static struct coll_range range_of(const struct trees *trees,
         return coll_range_of(class, tree, count, coll->element_bytes);
     bool moves = tree == coll_tree_of_root(class, root);
     return (struct coll_range){0, moves ? count : 0};
+}
+
+/* Add the part in which two ranks exchange their terms. Its flows have the keys of the
+ * edge of tree 0, so they meet those of a rank that runs another collective, or one of
+ * another size, over the trees. */
+static tryst_status exchange_add(struct trees *trees)
+{
+    tryst_coll *coll = trees->coll;
+    const struct coll_class *class = class_at(trees, 0);
+    int32_t peer = 1 - coll->rank;
+    bool climbs = class->trees[0].up_parents[coll->rank] == peer;
+    struct coll_part *part;
+    tryst_status status = part_add(coll, (struct coll_range){0, coll->count},
+                                   coll_slice_bytes(class, 0), &part);
+    if (status != TRYST_OK)
+        return status;
+    offsets_set(trees, part, 0);
+    part->is_root = part->is_exchange = part->is_mutual = true;
+    part->up_children = part->down_children = coll->children_count = 1;
+    status = flow_add(coll, 0, climbs ? DOWN : UP, peer, false, NULL);
+    return status == TRYST_OK ? flow_add(coll, 0, climbs ? UP : DOWN, peer, true, NULL)
+                              : status;
 }
 
 /* Add the parts of the tensor, or of one root's block. Tree 0 always has one, since ranks
@@ -273,8 +306,14 @@ static tryst_status trees_parts_make(tryst_coll *coll, const struct coll_plan *p
         trees.blocks = gathers ? &coll->out_blocks : &coll->in_blocks;
     trees.is_direct = has_blocks && coll_blocks_are_equal(trees.blocks, coll->size) &&
                       coll_has_tree_for_each_root(class_at(&trees, 0), plan->size);
+    bool exchanges = trees.climbs && trees.descends &&
+                     coll_exchanges(plan, class_at(&trees, 0),
+                                    coll_bytes(coll->count, coll->element_bytes),
+                                    coll->colls->eager_max);
     tryst_status status = trees_alloc(&trees, roots);
-    for (int32_t root = 0; root < roots && status == TRYST_OK; root++)
+    if (exchanges && status == TRYST_OK)
+        status = exchange_add(&trees);
+    for (int32_t root = 0; root < roots && !exchanges && status == TRYST_OK; root++)
         status = root_add(&trees, root);
     if (coll->is_packed)
         coll->private_bytes = coll->count * coll->element_bytes;

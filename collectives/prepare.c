@@ -54,7 +54,8 @@ static size_t bits_bytes(const struct coll_part *part)
 
 static size_t keep_bytes(const struct coll_part *part)
 {
-    return part->is_small ? part->up_children * (size_t)part->bytes : 0;
+    uint32_t terms = part->up_children + part->is_exchange;
+    return part->is_small ? terms * (size_t)part->bytes : 0;
 }
 
 /* Set the pointers of a run at `base`; NULL: only count. Returns the bytes of the
@@ -112,7 +113,7 @@ static void flows_reset(struct coll_tree_run *at)
 static void run_reset(struct coll_run *run)
 {
     run->op = NULL;
-    run->live = 0;
+    run->live = run->awaited = 0;
     run->fails = false;
     run->cause.status = TRYST_OK;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {

@@ -5,7 +5,8 @@
  *  tryst_coll  a prepared collective: ranges, neighbours, keys and the kernel. Immutable
  *              but for its idle runs.
  *  coll_run    one start of a tryst_coll: counters, flows and private memory, in one
- *              allocation that later starts reuse.
+ *              allocation that later starts reuse. Lives until its last flow has ended,
+ *              which may be after its operation was reported.
  *
  *  The flows of a tree are in this order: up from each child, up to the parent, down from
  *  the parent, down to each child. Some kinds lack some of these (tryst_coll_kind).
@@ -15,6 +16,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "coll.h"
 #include "collectives/tree/blocks.h"
@@ -79,7 +81,13 @@ struct coll_part {
     uint32_t slices;
     bool is_small; /**< travels as DATA, without scratch */
     bool is_root;  /**< this rank is the root of the reduction and of the broadcast */
+    /** Two ranks: the up flow brings the other rank's term, and the flow down sends this
+     *  rank's own term, not the result. The term is in `keep`, premultiplied. */
+    bool is_exchange;
     bool sends_up, receives_down;
+    /** Small, and each rank that this rank sends to also sends to it. The operation
+     *  does not wait for the answers to its DATA (coll_flow_leave). */
+    bool is_mutual;
     uint32_t up_children, down_children;
     /** Offset of the sums in the run's private memory; COLL_NOWHERE: sums are in the
      *  result. */
@@ -148,6 +156,7 @@ struct coll_flow {
     struct coll_tree_run *tree;
     uint32_t child; /**< up from a child: index of the child */
     bool is_live;   /**< started, and `ended` has not been called */
+    bool is_left;   /**< the run alone waits for its end (coll_flow_leave) */
     bool waits;     /**< `place` returned TRYST_AGAIN for a counter of this run */
     bool borrows;   /**< up from a child: slices are borrowed; known from `place` on */
     bool requeues;  /**< while the run is raised: the flow was in scratch.waiters */
@@ -166,7 +175,9 @@ struct coll_tree_run {
     bool stalls;   /**< `unit` waits until its borrowed slice can be read */
     struct coll_unit unit;
     uint64_t unit_done; /**< computed bytes of `unit` */
-    char *keep; /**< small ranges: payloads of children that wait for their turn */
+    /** Small ranges: payloads of children that wait for their turn; in an exchange, then
+     *  this rank's own term. */
+    char *keep;
 };
 
 struct coll_run {
@@ -183,6 +194,7 @@ struct coll_run {
     tryst_tensor in, out;
     double factor;
     uint32_t live;      /**< flows that have not ended */
+    uint32_t awaited;   /**< of these, the flows that the operation waits for */
     bool fails;         /**< flows_fail was called */
     struct cause cause; /**< the first cause of a failure; status TRYST_OK: none */
     /** The text of `cause`: the collective, then the reason. NULL: none, or no memory. */
@@ -219,9 +231,33 @@ static inline void run_record_slice(struct coll_run *run)
         run->first_slice_at = recorder_now(run->coll->colls->host.recorder);
 }
 
+/** Write this rank's own term, premultiplied or copied. */
+static inline void run_own_compute(const struct coll_run *run, char *to, const char *from,
+                                   uint64_t bytes)
+{
+    const tryst_coll *coll = run->coll;
+    if (coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
+        coll->kernel->scale(to, from, bytes / coll->element_bytes, run->factor);
+    else if (to != from)
+        memcpy(to, from, bytes);
+}
+
 static inline struct coll_flow *coll_flow_of(struct flow *flow)
 {
     return container_of(flow, struct coll_flow, flow);
+}
+/** Leave a flow with packed DATA to its run: the payload is in a frame, so the operation
+ *  does not wait for the peer's answer if the part is mutual. The operation then also
+ *  waits for the peer's own DATA, which proves that the peer has submitted its part with
+ *  an equal shape. Without this proof only the answer shows a mismatch. */
+static inline void coll_flow_leave(struct coll_flow *flow)
+{
+    struct coll_run *run = flow->tree->run;
+    if (!flow->tree->part->is_mutual)
+        return;
+    flow->is_left = true;
+    if (!--run->awaited)
+        run_mark(run);
 }
 /** Announce `ready` slices to the peer if they are more than before. */
 static inline void coll_flow_ready(struct coll_flow *flow, uint32_t ready)

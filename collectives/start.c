@@ -240,6 +240,16 @@ static void memory_set(struct coll_tree_run *at, char *in, char *out)
                                                 : at->run->private + part->private_at;
 }
 
+/* Copy this rank's term out of the way of the sums: other ranks may get it after the
+ * first addition. */
+static void own_keep(struct coll_tree_run *at)
+{
+    char *kept = at->keep + at->part->up_children * at->part->bytes;
+    if (at->own) /* a barrier has none */
+        run_own_compute(at->run, kept, at->own, at->part->bytes);
+    at->own = kept;
+}
+
 /* Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
  * is set before. */
 static void tree_reset(struct coll_tree_run *at)
@@ -264,6 +274,8 @@ static void trees_reset(struct coll_run *run)
     char *out = is_packed ? run->private : run->out.data;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
         memory_set(&run->trees[t], in, out);
+        if (run->trees[t].part->is_exchange)
+            own_keep(&run->trees[t]);
         tree_reset(&run->trees[t]);
     }
     coll_lead_begin(&run->lead);

@@ -18,6 +18,7 @@
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "planner_load.h"
+#include "rendezvous/bootstrap/roster/roster.h"
 #include "rendezvous/bootstrap/session/bootstrap.h"
 #include "roster_machines.h"
 
@@ -90,7 +91,9 @@ static tryst_status no_memory(const struct opening *opening)
 
 static tryst_status equal_make(struct opening *opening, bool apart)
 {
-    const struct compiled_params params = {.apart = apart};
+    const struct roster *roster = opening->roster;
+    const struct compiled_params params = {
+        .apart = apart, .one_host = roster->local_size == roster->size};
     struct compiled_plan *plan;
     tryst_status status = compiled_plan_equal((uint32_t)opening->params->size, &params,
                                               opening->err, &plan);

@@ -79,6 +79,7 @@ static void classes_copy(struct taking *taking, const struct compiled_op *op)
         const struct compiled_class *class = &op->classes[c];
         struct coll_class *out = &coll->classes[coll->classes_count++];
         out->bytes_max = class->bytes_max;
+        out->exchange = class->flags & COMPILED_EXCHANGE;
         out->slice_bytes = slice_bytes_for(taking->compiled, class);
         out->bytes_per_s = coll->bound_bytes_per_s ? class->bytes_per_s : 0;
         out->trees = arrays_alloc(arrays, class->parts_count, sizeof *out->trees);

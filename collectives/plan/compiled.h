@@ -20,7 +20,8 @@
  *                      node's children up in the order of addition, down in the reverse
  *                      order; `alike`: for the half up only
  *   operation:         u32 operation (enum plan_op), u32 classes
- *     class:           u64 bytes_max, u64 bytes/s planned, u32 slice_bytes, u32 parts
+ *     class:           u64 bytes_max, u64 bytes/s planned, u32 slice_bytes, u32 flags,
+ *                      u32 parts
  *       part:          u32 tree, u32 cumulative share
  *
  * Order of addition: the child with the flattest subtree first, since its sum is complete
@@ -38,9 +39,12 @@
 #include "core/text/err.h"
 #include "plan_op.h"
 
-#define COMPILED_VERSION 4u
+#define COMPILED_VERSION 5u
 /** Flag: the rates are nominal, since the links' rates are unknown. */
 #define COMPILED_RATES_ASSUMED 1u
+/** Flag of a class: two ranks exchange small all-reduces directly, since they are on one
+ *  host (coll_exchanges). */
+#define COMPILED_EXCHANGE 1u
 /** The highest rate, for links that do not limit. */
 #define COMPILED_RATE_MOST UINT64_C(1000000000000000)
 
@@ -53,6 +57,7 @@ struct compiled_params {
     const uint32_t *members; /**< ranks in the job; NULL: 0, 1, 2… */
     /** For equal links: each rank is alone on its machine, so links are a network's. */
     bool apart;
+    bool one_host; /**< for equal links: all ranks are on one host */
 };
 
 /** One half of a tree. Children of rank r are child[k], first[r] ≤ k < first[r + 1]. */
@@ -72,7 +77,7 @@ struct compiled_part {
 
 struct compiled_class {
     uint64_t bytes_max, bytes_per_s;
-    uint32_t slice_bytes, parts_count;
+    uint32_t slice_bytes, flags, parts_count;
     struct compiled_part *parts;
 };
 

@@ -131,14 +131,15 @@ static void equal_class(struct compiled_plan *plan, uint64_t bytes_max,
 }
 
 /* Add the classes, by size: each call gives the end of the class before. */
-static void equal_classes(struct equal *equal, bool apart)
+static void equal_classes(struct equal *equal, const struct compiled_params *params)
 {
     struct compiled_plan *plan = equal->plan;
     bool is_small = plan->ranks_count <= STARS_RANKS_MAX;
     equal_class(plan, 0, equal_single(equal));
+    plan->ops[0].classes[0].flags = params->one_host ? COMPILED_EXCHANGE : 0;
     equal_class(plan, EQUAL_ONE_TREE_BYTES,
                 is_small ? equal_stars(equal) : equal_pair(equal));
-    if (apart && is_small && plan->ranks_count > 2)
+    if (params->apart && is_small && plan->ranks_count > 2)
         equal_class(plan, EQUAL_DIRECT_BYTES, equal_ring(equal));
 }
 
@@ -164,7 +165,7 @@ tryst_status compiled_plan_equal(uint32_t n, const struct compiled_params *param
         op->op = PLAN_ALLREDUCE;
         op->classes = arrays_alloc(&plan->arrays, 3, sizeof *op->classes);
         if (op->classes)
-            equal_classes(&equal, params->apart);
+            equal_classes(&equal, params);
         status = plan->arrays.status;
     }
     return compiled_plan_end(status, plan, err, plan_p);

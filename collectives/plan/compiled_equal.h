@@ -6,7 +6,8 @@
 #include "compiled.h"
 
 /** Compile an all-reduce over equal links in closed form, without an overlay: the same on
- *  every machine. By size: one tree, then a direct exchange (up to 16 ranks; beyond, a
+ *  every machine. By size: one tree (on one host, two ranks may exchange small
+ *  tensors directly), then a direct exchange (up to 16 ranks; beyond, a
  *  pair of trees), then between machines a ring, up to 16 ranks. Returns TRYST_OK or
  *  TRYST_E_NOMEM. */
 tryst_status compiled_plan_equal(uint32_t ranks_count,

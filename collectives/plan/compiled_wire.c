@@ -80,6 +80,7 @@ static void put_op(struct writer *writer, const struct compiled_op *op)
         put(writer, class->bytes_max, 8);
         put(writer, class->bytes_per_s, 8);
         put32(writer, class->slice_bytes);
+        put32(writer, class->flags);
         put32(writer, class->parts_count);
         for (uint32_t p = 0; p < class->parts_count; p++) {
             put32(writer, class->parts[p].tree);
@@ -411,6 +412,7 @@ static tryst_status class_decode(struct reader *reader, const struct compiled_op
     class->bytes_max = get(reader, 8);
     class->bytes_per_s = get(reader, 8);
     class->slice_bytes = get32(reader);
+    class->flags = get32(reader);
     class->parts_count = get32(reader);
     if (!may_follow(reader, class->parts_count, 8))
         return cut_short(reader);
@@ -432,6 +434,9 @@ static tryst_status class_decode(struct reader *reader, const struct compiled_op
             "class %u of a compiled plan: not valid: slices of %u bytes at %llu "
             "bytes/s",
             c, class->slice_bytes, (unsigned long long)class->bytes_per_s);
+    if (class->flags & ~COMPILED_EXCHANGE)
+        return refuse(reader, "class %u of a compiled plan: not valid flags: %#x", c,
+                      class->flags);
     if (class->parts_count == 0 || class->parts_count > plan->trees_count)
         return refuse(reader,
                       "class %u of a compiled plan: not a valid number of parts: %u", c,
@@ -452,7 +457,7 @@ static tryst_status op_decode(struct reader *reader, uint32_t o)
     tryst_status status = TRYST_OK;
     op->op = get32(reader);
     op->classes_count = get32(reader);
-    if (!may_follow(reader, op->classes_count, 32))
+    if (!may_follow(reader, op->classes_count, 36))
         return cut_short(reader);
     if (op->op >= PLAN_OPS || (o > 0 && op->op <= plan->ops[o - 1].op) ||
         op->classes_count == 0)

@@ -11,6 +11,7 @@
 #ifndef TRYST_COLLECTIVES_TREE_COLL_PLAN_H
 #define TRYST_COLLECTIVES_TREE_COLL_PLAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tryst/status.h"
@@ -34,6 +35,7 @@ struct coll_tree_plan {
 struct coll_class {
     uint64_t bytes_max;   /**< UINT64_MAX in the last class */
     uint32_t slice_bytes; /**< a multiple of 64 */
+    bool exchange; /**< two ranks exchange small all-reduces directly (coll_exchanges) */
     uint32_t trees_count;
     struct coll_tree_plan *trees;
     uint64_t bytes_per_s; /**< planned rate of an all-reduce; 0: unknown */

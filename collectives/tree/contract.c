@@ -126,6 +126,7 @@ static void class_contract(struct contraction *c, const struct coll_class *from,
     }
     out->bytes_max = from->bytes_max;
     out->slice_bytes = from->slice_bytes;
+    out->exchange = from->exchange;
 }
 
 /* ---- the plan ---------------------------------------------------------------------- */

@@ -24,6 +24,12 @@ const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t by
     return &plan->classes[at];
 }
 
+bool coll_exchanges(const struct coll_plan *plan, const struct coll_class *class,
+                    uint64_t bytes, uint64_t eager_max)
+{
+    return class->exchange && plan->size == 2 && bytes <= eager_max;
+}
+
 /* Return the first element behind the range of `tree`. */
 static uint64_t range_end(const struct coll_class *class, uint32_t tree, uint64_t count,
                           size_t element_bytes)

@@ -12,7 +12,8 @@
  *
  *  A tensor is cut into ranges, one for each tree of the group's plan. A range goes up
  *  its tree slice by slice: each rank adds its children's slices to its own and sends the
- *  sum to its parent. The result goes down the tree. Each rank adds in the plan's order
+ *  sum to its parent. The result goes down the tree. Two ranks of one host send small
+ *  terms to each other instead, and both add them. Each rank adds in the plan's order
  *  and rounds after each addition, so the result has the same bits on all ranks, for
  *  every order of arrival and from run to run.
  *
@@ -43,7 +44,8 @@
  *    that never joined is named by its neighbours. After a failure the contents of `out`
  *    are undefined. All-to-all, gather and scatter exchange blocks between pairs: a
  *    failure ends them on the ranks that still exchange a block with the rank that
- *    failed.
+ *    failed. A barrier, or an all-reduce of up to TRYST_EAGER_MAX bytes, completes on a
+ *    rank that has the result, even if another rank fails later.
  *  - Where ranks are on several hosts, the first collective starts the library's
  *    progress thread (TRYST_PROGRESS_THREAD), because each rank moves the others' bytes
  *    too. On one host a rank that makes no progress delays the others.

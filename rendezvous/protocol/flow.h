@@ -69,7 +69,9 @@ struct flow_ops {
      *  during the call. NULL: the payload is copied to tensor.data. `arrived` is not
      *  called for DATA. */
     void (*take)(struct flow *flow, const void *payload, size_t bytes);
-    /** Send: the transport no longer reads slice `index`. In order. */
+    /** Send: the transport no longer reads slice `index`. In order. Where the flow leaves
+     *  as DATA, the payload has been packed into a frame: nothing reads tensor.data from
+     *  now on, whatever the peer answers, and `ended` follows the answer. */
     void (*sent)(struct flow *flow, uint32_t index);
     /** Return the cause with which the flow's owner is failing; status TRYST_OK: the
      *  owner is not failing. NULL: the owner never fails. The close of the step fails the

@@ -355,37 +355,38 @@ static tryst_op *call_start(tryst_step *step, const struct call *call, void *dat
 /* True if `text` describes `call` as the call of `rank`. */
 static bool text_names(const char *text, int rank, const struct call *call)
 {
-    char start[16];
+    char start[24];
     snprintf(start, sizeof start, "rank %d has ", rank);
     const char *at = strstr(text, start);
     return at && strstr(at, call->says) &&
            (!strstr(at + 1, "rank ") || strstr(at, call->says) < strstr(at + 1, "rank "));
 }
 
-/* Rank 1 starts another collective than the others, and every rank's collective ends.
- * Rank 1 and its neighbours fail, and each text names rank 1 and its call, however far
- * away; with two ranks also rank 0 and its call. */
+/* One rank, never rank 0, starts another collective than the others, and every rank's
+ * collective ends. This rank and its neighbours fail, and each text names the rank and
+ * its call, however far away; with two ranks also rank 0 and its call. */
 static void mismatch_main(struct harness_rank *rank)
 {
     int64_t *data = calloc(LARGE, sizeof *data);
-    for (unsigned i = 0; i < COUNT_OF(unlike); i++) {
-        const struct call *calls = unlike[i];
+    for (unsigned i = 0; i < 2 * COUNT_OF(unlike); i++) {
+        const struct call *calls = unlike[i / 2];
+        int other = i % 2 ? rank->size - 1 : 1;
         tryst_step *step = harness_step(rank, i + 1);
         tryst_error error;
-        tryst_op *op = call_start(step, &calls[rank->rank == 1], data);
-        bool edge = rank->rank == 1 || rank->size == 2;
+        tryst_op *op = call_start(step, &calls[rank->rank == other], data);
+        bool edge = rank->rank == other || rank->size == 2;
         tryst_status status = harness_outcome(op, &error);
         /* Only all-reduce and barrier end on no rank before all ranks have joined. */
         bool joint = calls[0].kind == ALLREDUCE || calls[0].kind == TRYST_COLL_BARRIER;
         if (status != TRYST_E_MISMATCH && (status != TRYST_OK || edge || joint))
-            harness_fail(__FILE__, __LINE__, "row %u: %s: %s", i,
+            harness_fail(__FILE__, __LINE__, "row %u: %s: %s", i / 2,
                          tryst_status_name(status), error.text);
-        if (status != TRYST_OK && !text_names(error.text, 1, &calls[1]))
-            harness_fail(__FILE__, __LINE__, "row %u: does not name rank 1's call: %s", i,
-                         error.text);
+        if (status != TRYST_OK && !text_names(error.text, other, &calls[1]))
+            harness_fail(__FILE__, __LINE__, "row %u: does not name rank %d's call: %s",
+                         i / 2, other, error.text);
         if (rank->size == 2 && !text_names(error.text, 0, &calls[0]))
-            harness_fail(__FILE__, __LINE__, "row %u: does not name rank 0's call: %s", i,
-                         error.text);
+            harness_fail(__FILE__, __LINE__, "row %u: does not name rank 0's call: %s",
+                         i / 2, error.text);
         /* an earlier close would end the others with its own status */
         harness_barrier(rank, rank->arg);
         harness_step_close(step);

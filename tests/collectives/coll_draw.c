@@ -87,6 +87,7 @@ void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
     uint64_t random = seed | 1;
     uint32_t shares[CLASSES][TREES_MAX], slice[CLASSES], trees[CLASSES];
     bool each_root = harness_random(&random) % 3 == 0;
+    bool exchange = harness_random(&random) % 2;
     trees_draw(drawn, each_root, size, &random);
     for (int c = 0; c < CLASSES; c++) {
         slice[c] = slices[harness_random(&random) % COUNT_OF(slices)];
@@ -101,6 +102,7 @@ void plan_draw(struct plan_drawn *drawn, int size, uint64_t seed)
             drawn->classes[rank][c] =
                 (struct coll_class){.bytes_max = c ? UINT64_MAX : 50000,
                                     .slice_bytes = slice[c],
+                                    .exchange = exchange && !c,
                                     .trees_count = trees[c],
                                     .trees = drawn->parts[rank][c]};
             for (uint32_t t = 0; t < trees[c]; t++)
@@ -132,22 +134,48 @@ double terms_factor(int rank)
     return 0.5 + rank * 0.3;
 }
 
+/* Write the term of a rank in a range. */
+static void term_write(const struct terms_drawn *terms, int rank, struct coll_range range,
+                       char *const *own, char *term)
+{
+    const char *from = own[rank] + range.begin * terms->element_bytes;
+    if (terms->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
+        terms->kernel->scale(term, from, range.count, terms_factor(rank));
+    else
+        memcpy(term, from, range.count * terms->element_bytes);
+}
+
+/* Fold the terms of all ranks, in their order. */
+static void terms_exchange(const struct terms_drawn *terms, uint32_t size,
+                           struct coll_range range, char *const *own, char *sum)
+{
+    char *term = malloc(range.count * terms->element_bytes + 1);
+    term_write(terms, 0, range, own, sum);
+    for (uint32_t rank = 1; rank < size; rank++) {
+        term_write(terms, (int)rank, range, own, term);
+        terms->kernel->reduce(sum, sum, term, range.count);
+    }
+    free(term);
+}
+
 void terms_fold(const struct plan_drawn *drawn, const struct terms_drawn *terms,
                 const struct coll_tree_plan *tree, int root, int rank,
                 struct coll_range range, char *const *own, char *sum)
 {
     int32_t children[RANKS_MAX + 1];
     struct coll_edges edges = {.children = children};
-    size_t begin = range.begin * terms->element_bytes;
     size_t bytes = range.count * terms->element_bytes;
     size_t at = (size_t)(tree - drawn->parts[0][0]);
+    if (root < 0 && rank == tree->root &&
+        coll_exchanges(&drawn->plans[0], &drawn->classes[0][at / TREES_MAX],
+                       terms->count * terms->element_bytes, drawn->eager_max)) {
+        terms_exchange(terms, drawn->plans[0].size, range, own, sum);
+        return;
+    }
     coll_edges_find(&drawn->plans[rank],
                     &drawn->parts[rank][at / TREES_MAX][at % TREES_MAX], true, root,
                     &edges);
-    if (terms->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM)
-        terms->kernel->scale(sum, own[rank] + begin, range.count, terms_factor(rank));
-    else
-        memcpy(sum, own[rank] + begin, bytes);
+    term_write(terms, rank, range, own, sum);
     char *below = malloc(bytes + 1);
     for (uint32_t c = 0; c < edges.children_count; c++) {
         terms_fold(drawn, terms, tree, root, children[c], range, own, below);

@@ -21,6 +21,7 @@ struct tree_drawn {
 struct plan_drawn {
     struct tree_drawn ups[TREES_MAX], downs[TREES_MAX]; /* of one tree: the same root */
     struct coll_plan plans[RANKS_MAX];
+    uint64_t eager_max; /* set by the user: the limit of an exchange */
     struct coll_class classes[RANKS_MAX][CLASSES];
     struct coll_tree_plan parts[RANKS_MAX][CLASSES][TREES_MAX];
 };
@@ -40,7 +41,8 @@ void terms_fill(const struct terms_drawn *terms, int rank, char *data);
 /** Return the factor of a rank (TRYST_REDUCE_PREMULTIPLIED_SUM). */
 double terms_factor(int rank);
 /** Fold the terms of `rank` and of all ranks below `rank` in a range of each rank's
- *  `own`. `tree`, the tree of rank 0, is rooted at `root`; -1: at the plan's root. */
+ *  `own`. `tree`, the tree of rank 0, is rooted at `root`; -1: at the plan's root, or the
+ *  ranks exchange their terms. */
 void terms_fold(const struct plan_drawn *drawn, const struct terms_drawn *terms,
                 const struct coll_tree_plan *tree, int root, int rank,
                 struct coll_range range, char *const *own, char *sum);

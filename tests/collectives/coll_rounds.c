@@ -15,6 +15,7 @@ static void round_run(struct harness_rank *rank, uint64_t seed, uint64_t step_id
     uint64_t random = (seed + (uint64_t)rank->rank) * 7919 | 1;
     CHECK(drawn && trials && coll_trials.count <= COLL_TRIALS_MAX);
     plan_draw(drawn, rank->size, seed * 7 + 1);
+    drawn->eager_max = rank->params->config ? 0 : 4096; /* test_least_scratch */
     colls_plan_set(group_colls(rank->group), &drawn->plans[rank->rank]);
     tryst_step *step = harness_step(rank, step_id);
     for (unsigned i = 0; i < coll_trials.count; i++) {

@@ -111,6 +111,25 @@ static void test_classes(void **state)
     assert_ptr_equal(coll_class_of(&plan, UINT64_MAX), &classes[2]);
 }
 
+/* Two ranks exchange tensors that travel as DATA, in classes with the flag. */
+static void test_exchanges(void **state)
+{
+    static const struct {
+        uint32_t size;
+        uint64_t bytes;
+        bool exchange, wanted;
+    } rows[] = {{2, 8, true, true},    {2, 4096, true, true}, {2, 0, true, true},
+                {2, 8, false, false},  {3, 8, true, false},   {1, 8, true, false},
+                {2, 4097, true, false}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct coll_class class = {.exchange = rows[i].exchange};
+        struct coll_plan plan = {
+            .size = rows[i].size, .classes = &class, .classes_count = 1};
+        assert_int_equal(coll_exchanges(&plan, &class, rows[i].bytes, 4096),
+                         rows[i].wanted);
+    }
+}
+
 /* ---- neighbours -------------------------------------------------------------------- */
 
 /* Fail unless the neighbours that the ranks find agree, all ranks are below `root`, and
@@ -223,10 +242,15 @@ static void test_scratch_has_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges_cover),    cmocka_unit_test(test_slices_of_trees),
-        cmocka_unit_test(test_range_of_much),   cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_classes),         cmocka_unit_test(test_any_root),
-        cmocka_unit_test(test_equal_shares),    cmocka_unit_test(test_scratch_is_bounded),
+        cmocka_unit_test(test_ranges_cover),
+        cmocka_unit_test(test_slices_of_trees),
+        cmocka_unit_test(test_range_of_much),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_any_root),
+        cmocka_unit_test(test_equal_shares),
+        cmocka_unit_test(test_scratch_is_bounded),
         cmocka_unit_test(test_scratch_has_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,6 +71,7 @@ static inline void sites_roster(const struct sites *sites, struct roster *roster
                  "/job:worker/replica:0/task:%d", rank);
         host->host_id = 1 + (uint64_t)site_of(sites, rank);
         host->process_id = 1 + (uint64_t)rank;
+        roster->local_size += site_of(sites, rank) == site_of(sites, 0);
         rails_fill(sites, rank, host);
     }
     assert_int_equal(roster_make(roster, entries), TRYST_OK);

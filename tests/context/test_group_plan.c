@@ -229,7 +229,7 @@ static struct meeting meeting_at(const struct sites *sites, bool server)
 
 static uint64_t equal_digest(uint32_t ranks, bool apart)
 {
-    const struct compiled_params params = {.apart = apart};
+    const struct compiled_params params = {.apart = apart, .one_host = !apart};
     struct err err = ERR_INIT;
     struct compiled_plan *plan;
     uint8_t *bytes;
@@ -257,6 +257,9 @@ static void alike_is_equal_links(void **state)
         assert_int_equal(meeting.members[3].plan->coll.digest,
                          equal_digest(4, rows[k].count > 1));
         assert_int_equal(meeting.members[3].plan->out_bytes_per_s, 0);
+        const struct coll_class *classes = meeting.members[3].plan->coll.classes;
+        assert_int_equal(classes[0].exchange, rows[k].count == 1);
+        assert_false(classes[1].exchange);
         meeting_end(&meeting);
     }
 }

@@ -541,6 +541,7 @@ static void each_rule_refuses(void **state)
         {68, 0, "no such parent"},
         {70, 1, "cycle"},
         {72, 0, "not a child"},
+        {116, 2, "class 0 of a compiled plan: not valid flags: 0x2"},
     };
     struct err err = ERR_INIT;
     struct compiled_plan *plan;
