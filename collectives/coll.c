@@ -225,18 +225,23 @@ static bool colls_busy(void *arg)
     return !urgent_empty(&colls->work) || waiter_first(colls);
 }
 
-static int colls_run(void *arg)
+static int colls_run(void *arg, uint64_t copied_bytes)
 {
     struct colls *colls = arg;
-    uint64_t budget = COLL_WORK_BYTES;
+    uint64_t budget =
+        copied_bytes < COLL_WORK_BYTES ? COLL_WORK_BYTES - copied_bytes : 0;
     struct urgent_node *node;
     int count = 0;
+    colls->left = NULL;
     while ((node = urgent_first(&colls->work)) != NULL) {
         struct coll_run *run = container_of(node, struct coll_run, work);
         (void)urgent_remove(node);
         count++;
-        if (run_step(run, &budget))
+        if (run_step(run, &budget)) {
+            colls->left_urgency = run->urgency;
+            colls->left = &colls->left_urgency;
             break;
+        }
     }
     waiters_place(colls);
     colls->is_due = !urgent_empty(&colls->work) || !urgent_empty(&colls->scratch.waiters);
@@ -370,6 +375,7 @@ struct coll_calls colls_calls(struct colls *colls)
                                .begin = colls_begin,
                                .run = colls_run,
                                .is_due = &colls->is_due,
+                               .left = &colls->left,
                                .busy = colls_busy,
                                .fail = colls_fail,
                                .raise = colls_raise,

@@ -64,6 +64,8 @@ struct colls {
     /** The members below belong to the progress domain. */
     struct urgent_queue work; /**< marked runs */
     bool is_due;              /**< false: `work` and `scratch.waiters` are empty */
+    const struct urgency *left; /**< coll_calls.left: NULL, or `left_urgency` */
+    struct urgency left_urgency;
     struct scratch scratch;
     /** The cause of each rank that died, in the order in which this rank detected the
      *  deaths; room for all ranks. Allocated with the first plan (coll_plan_get),

@@ -224,6 +224,13 @@ struct rail {
     /** Number of copies on device streams, which only `progress` completes; set by `arm`.
      *  While it is not 0, a sleeper polls again within COPY_NAP_NS (memory/copy.h). */
     uint32_t copies_busy;
+    /** Set by the owner before each `progress`: the urgency of work of the owner's that
+     *  was left undone in the pass before; NULL: none. A rail that copies bulk by itself
+     *  leaves a copy to a later pass unless that copy is more urgent, so both share the
+     *  time of a pass. */
+    const struct urgency *ahead;
+    /** Set by `progress`: bytes of bulk that it has copied by itself. */
+    uint64_t copied_bytes;
 };
 
 /** True if `bulk` may be given to this rail. False: TRYST_E_UNSUPPORTED. */

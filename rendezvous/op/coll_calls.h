@@ -26,9 +26,13 @@ struct coll_calls {
     void (*begin)(void *arg, void *coll, tryst_op *op);
     /** Do a bounded part of the work that hooks and submissions have marked. Each pass
      *  calls it between the rails and the scheduler. Work that a submission marks outside
-     *  of a pass waits for the next pass, which rdv->ran_inline requests. Returns the
-     *  number of runs that advanced; above zero while work is left. */
-    int (*run)(void *arg);
+     *  of a pass waits for the next pass, which rdv->ran_inline requests. `copied_bytes`
+     *  is what the rails have copied in the pass, and counts against the part. Returns
+     *  the number of runs that advanced; above zero while work is left. */
+    int (*run)(void *arg, uint64_t copied_bytes);
+    /** The urgency of the work that the last `run` has left, for which its part was too
+     *  small; *left NULL: none. NULL: never any. */
+    const struct urgency *const *left;
     /** False while `run` has no work, so that passes skip the call. NULL: each pass calls
      *  `run`. */
     const bool *is_due;

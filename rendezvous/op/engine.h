@@ -190,6 +190,7 @@ struct rendezvous {
     bool start_failed;
     struct {
         uint64_t moving;  /**< slices that are posted, or started and not acknowledged */
+        uint64_t copied_bytes; /**< by the rails in this pass (rail.copied_bytes) */
         uint64_t seen_ns; /**< the start of the last pass with `moving` > 0; 0: unknown */
         uint32_t pauses;  /**< passes that came PAUSE_NS or more after the one before */
     } bulk;
@@ -288,7 +289,7 @@ static inline int coll_calls_run(struct rendezvous *rdv)
     const struct coll_calls *calls = &rdv->coll_calls;
     if (__builtin_expect(calls->is_due && !*calls->is_due, 1))
         return 0;
-    return calls->run ? calls->run(calls->arg) : 0;
+    return calls->run ? calls->run(calls->arg, rdv->bulk.copied_bytes) : 0;
 }
 static inline uint64_t rendezvous_now(struct rendezvous *rdv)
 {

@@ -38,12 +38,17 @@ enum { ACK_TIMER_IDLE = 50 };
  * timers run. */
 enum { LATE_POLLS = 64 };
 
+/* Copies of the rails and sums of the engine share the time of a pass, the most urgent
+ * first; at equal urgency they take turns, by what the engine has left. */
 static int rails_progress(struct rendezvous *rdv)
 {
     int count = 0;
+    rdv->bulk.copied_bytes = 0;
     for (uint32_t i = 0; i < rdv->rails_count; i++) {
         struct rail *rail = rdv->rails[i].rail;
+        rail->ahead = rdv->coll_calls.left ? *rdv->coll_calls.left : NULL;
         count += rail->ops->progress(rail);
+        rdv->bulk.copied_bytes += rail->copied_bytes;
     }
     return count;
 }

@@ -175,7 +175,7 @@ static void slice_return(struct edge *edge, uint32_t index)
     (void)flow_return(&edge->flow, index);
 }
 
-static int slices_return(void *arg)
+static int slices_return(void *arg, uint64_t copied_bytes)
 {
     int count = 0;
     for (int n = 0; n < EDGES && !keep; n++)
@@ -1321,7 +1321,7 @@ struct engine {
     tryst_op *op;
 };
 
-static int engine_run(void *arg)
+static int engine_run(void *arg, uint64_t copied_bytes)
 {
     struct engine *engine = arg;
     engine->runs++;

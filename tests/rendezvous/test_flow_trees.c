@@ -154,7 +154,7 @@ static bool root_run(struct engine *engine, struct piece *piece)
     return moved;
 }
 
-static int engine_run(void *arg)
+static int engine_run(void *arg, uint64_t copied_bytes)
 {
     struct engine *engine = arg;
     bool moved = engine->marked;

@@ -340,6 +340,7 @@ int pair_progress(struct rail *base)
         if (ep->due)
             count += due_progress(ep);
     }
+    base->copied_bytes = 0;
     if (!list_empty(&rail->reads))
         count += pair_reads_advance(rail);
     return count;

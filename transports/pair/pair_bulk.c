@@ -348,16 +348,19 @@ int pair_reads_advance(struct pair_rail *rail)
     struct bulk *bulk = pair_bulk_of(list_first(&rail->reads));
     struct pair_op *op = pair_op_of(bulk);
     struct pair_ep *ep = op->ep;
-    if (op->mech == PAIR_MECH_STAGE) {
-        stage_advance(ep, bulk);
-        return 1;
-    }
     if (bulk->borrowed) { /* its region has come */
         list_remove(&op->node);
         offer_borrow(ep, bulk);
         return 1;
     }
+    if (rail->base.ahead && !urgency_before(&bulk->urgency, rail->base.ahead))
+        return 0;
     uint64_t bytes = piece_bytes(op);
+    rail->base.copied_bytes = bytes;
+    if (op->mech == PAIR_MECH_STAGE) {
+        stage_advance(ep, bulk);
+        return 1;
+    }
     bool device = op->mech == PAIR_MECH_DEVICE;
     switch (device ? device_begin(ep, bulk) : piece_copy(ep, bulk, bytes)) {
     case PAIR_COPY_OK:
