@@ -478,7 +478,6 @@ static void header_write(const struct peer *peer, struct frame_header *header,
     const struct peer_out *out = peer_out(peer);
     const struct peer_in *in = peer_in(peer);
     bool all = !out->answers_count; /* else some records about DATA have not left */
-    header->cookie = peer->rdv->cookie;
     header->done_mask = all ? in->stream.mask : in->stream.acked_mask;
     header->done_base = (uint32_t)(all ? in->stream.base : in->stream.acked_base);
     header->frames_read = (uint32_t)peer->frames.read;
