@@ -19,6 +19,7 @@
 #include "rendezvous/progress/live_gather.h"
 #include "rendezvous/progress/submission.h"
 #include "rendezvous/protocol/consumer.h"
+#include "rendezvous/protocol/frames.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/producer.h"
 #include "step.h"
@@ -32,10 +33,10 @@ __attribute__((noinline)) static void op_submit_run(struct rendezvous *rdv,
     tryst_op *op = container_of(submission, tryst_op, submit);
     if (!op_begin(op, op->step->scope, 0))
         return;
-    if (op->kind == OP_SEND)
-        producer_submit(op);
-    else
+    if (op->kind == OP_RECV)
         consumer_submit(op);
+    else if (producer_submit(op) && !(rdv->ran_inline && peer_send_now(op)))
+        records_queue(op, QUEUED_DATA); /* shares a frame with others */
     /* Completions are delivered at the end of a pass, so `op` is still valid here. */
     if (rdv->live && !op->reported)
         live_op_begin(rdv->live, op, op->key, op->peer->rank);
