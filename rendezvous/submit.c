@@ -19,6 +19,7 @@
 #include "rendezvous/progress/live_gather.h"
 #include "rendezvous/progress/submission.h"
 #include "rendezvous/protocol/consumer.h"
+#include "rendezvous/protocol/frames.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/producer.h"
 #include "step.h"
@@ -26,19 +27,27 @@
 
 /* ---- in the progress domain -------------------------------------------------------- */
 
-__attribute__((noinline)) static void op_submit_run(struct rendezvous *rdv,
-                                                    struct submission *submission)
+/* Start a send or a receive. `owns_key` false: op->key is the caller's reference. */
+__attribute__((noinline)) static void op_submit_run(struct rendezvous *rdv, tryst_op *op,
+                                                    bool owns_key)
 {
-    tryst_op *op = container_of(submission, tryst_op, submit);
-    if (!op_begin(op, op->step->scope, 0))
+    bool begun = op_begin(op, op->step->scope, 0);
+    if (!owns_key)
+        op->key = begun ? entry_key_take(op->entry) : prepared_ref(op->key);
+    if (!begun)
         return;
-    if (op->kind == OP_SEND)
-        producer_submit(op);
-    else
+    if (op->kind == OP_RECV)
         consumer_submit(op);
+    else if (producer_submit(op) && !(rdv->ran_inline && peer_send_now(op)))
+        records_queue(op, QUEUED_DATA); /* shares a frame with others */
     /* Completions are delivered at the end of a pass, so `op` is still valid here. */
     if (rdv->live && !op->reported)
         live_op_begin(rdv->live, op, op->key, op->peer->rank);
+}
+
+static void op_submit_queued(struct rendezvous *rdv, struct submission *submission)
+{
+    op_submit_run(rdv, container_of(submission, tryst_op, submit), true);
 }
 
 /* ---- arguments --------------------------------------------------------------------- */
@@ -194,17 +203,19 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
         pool_put(rdv->ops, op);
         return refuse_nomem("submit");
     }
-    op_key_set(op, key);
+    op->key = key;
     op->step = step;
     op->step_id = step->id;
-    op->submit.run = op_submit_run;
+    op->submit.run = op_submit_queued;
     if (op_p)
         *op_p = op;
     if (!op->alloc && submissions_enter(rdv)) { /* rendezvous_submit, by a direct call */
-        op_submit_run(rdv, &op->submit);
+        op_submit_run(rdv, op, false);
         submissions_leave(rdv);
-    } else
+    } else {
+        op_key_set(op, key);
         rendezvous_queue(rdv, &op->submit);
+    }
     if (!op_p)
         op_unref(op);
     return TRYST_OK;

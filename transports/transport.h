@@ -120,8 +120,9 @@ struct bulk {
 /** The events that the layer above installs, once per rail. `ep->arg` is the argument
  *  given to ep_open. */
 struct rail_events {
-    /** A frame arrived. `data` (8-byte aligned) is valid during the call only. The callee
-     *  does not close the endpoint from inside. */
+    /** A frame arrived from the peer, which the transport has verified by the session's
+     *  cookie: for the connection, or in each message. `data` (8-byte aligned) is valid
+     *  during the call only. The callee does not close the endpoint from inside. */
     void (*frame)(struct endpoint *ep, const void *data, size_t bytes);
     /** Connecting ended: TRYST_OK, or TRYST_E_UNREACHABLE (try the next transport).
      *  `text` describes how bulk moves, or the reason. Both ends of a pair get the same

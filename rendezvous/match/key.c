@@ -223,19 +223,30 @@ tryst_status prepared_open(const struct roster *roster, const char *string, size
     return TRYST_OK;
 }
 
-tryst_key *prepared_ref(tryst_key *key)
+void prepared_refs_add(tryst_key *key, uint32_t count)
 {
     /* relaxed: the caller holds a reference already. */
-    atomic_fetch_add_explicit(&key->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&key->refs, count, memory_order_relaxed);
+}
+
+void prepared_refs_drop(tryst_key *key, uint32_t count)
+{
+    /* acq_rel: the thread that drops the last reference sees all uses of the others
+     * before it frees. */
+    if (atomic_fetch_sub_explicit(&key->refs, count, memory_order_acq_rel) == count)
+        mem_free(key);
+}
+
+tryst_key *prepared_ref(tryst_key *key)
+{
+    prepared_refs_add(key, 1);
     return key;
 }
 
 void prepared_unref(tryst_key *key)
 {
-    /* acq_rel: the thread that drops the last reference sees all uses of the others
-     * before it frees. */
-    if (key && atomic_fetch_sub_explicit(&key->refs, 1, memory_order_acq_rel) == 1)
-        mem_free(key);
+    if (key)
+        prepared_refs_drop(key, 1);
 }
 
 const char *tryst_key_string(const tryst_key *key)

@@ -53,6 +53,9 @@ static inline bool key_is_reserved(const tryst_key *key)
  *  TRYST_E_NOMEM. */
 tryst_status prepared_open(const struct roster *roster, const char *string, size_t bytes,
                            struct err *err, tryst_key **key_p);
+/** Take, or drop, `count` references at once. Any thread. */
+void prepared_refs_add(tryst_key *key, uint32_t count);
+void prepared_refs_drop(tryst_key *key, uint32_t count);
 tryst_key *prepared_ref(tryst_key *key);
 void prepared_unref(tryst_key *key);
 

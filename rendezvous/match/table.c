@@ -23,7 +23,7 @@ static void entry_free(struct entry *entry)
     assert(list_empty(&entry->wants) && queue_is_empty(&entry->unexpected));
     if (entry->name)
         entry->name->entry = NULL;
-    prepared_unref(entry->key);
+    prepared_refs_drop(entry->key, 1 + entry->keys_ahead);
     pool_put(entry->scope->scopes->entries, entry);
 }
 

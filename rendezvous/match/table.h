@@ -28,6 +28,8 @@ struct entry {
     struct hash_node node; /**< in scope->entries, by the table_hash of `key` */
     struct scope *scope;
     tryst_key *key;
+    /** References to `key` that entry_key_take has not given out yet. */
+    uint32_t keys_ahead;
     /** The number of the next send. In a closed step: a send from this number on may have
      *  ended before it met its WANT. */
     uint64_t send_next;
@@ -49,6 +51,19 @@ struct entry *entry_next(const struct scope *scope, const struct entry *entry);
 
 /** Free all entries, for scope_free. */
 void scope_entries_free(struct scope *scope);
+
+/** Take a reference to the key for an operation. Atomic instructions are slow, so the
+ *  entry takes many references at once. */
+static inline tryst_key *entry_key_take(struct entry *entry)
+{
+    enum { AHEAD = 64 };
+    if (__builtin_expect(!entry->keys_ahead, 0)) {
+        prepared_refs_add(entry->key, AHEAD);
+        entry->keys_ahead = AHEAD;
+    }
+    entry->keys_ahead--;
+    return entry->key;
+}
 
 /** Return the entry of `key`, which is made if it does not exist. NULL: no memory. */
 struct entry *entry_get(struct scope *scope, tryst_key *key);

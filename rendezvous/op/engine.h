@@ -90,7 +90,7 @@ struct rendezvous_counters {
     uint64_t data_eager, data_inline, wants_parked, wants_deferred, offers;
     uint64_t bulk_bytes_sent, bulk_bytes_received, slices_started;
     uint64_t submitted, operations, operations_failed, peers_given_up;
-    uint64_t unexpected_bulk, wrong_cookies, protocol_errors, links_refused;
+    uint64_t unexpected_bulk, protocol_errors, links_refused;
     uint64_t mechs_dropped; /**< see rail_events.mech_dropped */
     uint64_t closed_walked; /**< sends visited for CLOSED records; for tests */
 };
@@ -169,7 +169,7 @@ struct rendezvous {
     struct list device_loads;
     struct list hello_links; /**< accepted links that have not sent HELLO */
     struct tryst_group *group;
-    uint64_t cookie; /**< first half of the session cookie; every frame begins with it */
+    uint64_t cookie; /**< first half of the session cookie, for endpoints */
 
     struct {
         struct abort_note notes[ABORT_NOTES];
@@ -219,7 +219,7 @@ struct rendezvous {
         uint64_t pass_ns;
     } times;
     struct {
-        struct log_limit links, cookies, devices, aborts;
+        struct log_limit links, devices, aborts;
     } limits;
     struct rendezvous_counters counters;
 };

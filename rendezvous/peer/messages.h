@@ -14,7 +14,7 @@
 
 #include "rendezvous/bootstrap/roster/rank_key.h"
 
-#define WIRE_VERSION 12u
+#define WIRE_VERSION 13u
 
 enum link_type {
     LINK_HELLO = 1,     /**< first message each way */

@@ -212,7 +212,7 @@ struct peer {
     /** Copies of device memory for this peer, also those of small tensors. */
     struct bounce_lane bounce;
     struct peer_clock clock;
-    uint64_t bytes_sent, bytes_received, wrong_cookies;
+    uint64_t bytes_sent, bytes_received;
     uint32_t text_bytes;  /**< bytes of kept texts of failures (peer_text_keep) */
     uint64_t aborts_sent; /**< causes up to this abort_number were sent */
     /** Aborts of steps that are not open here yet: of the peer itself, and of others that

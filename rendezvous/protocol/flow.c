@@ -117,8 +117,8 @@ tryst_status flow_send(struct rendezvous *rdv, struct flow *flow,
         return status;
     if (!flow->ready && op->bytes <= rdv->set.eager_max_bytes)
         producer_submit_held(op);
-    else
-        producer_submit(op);
+    else if (producer_submit(op))
+        records_queue(op, QUEUED_DATA);
     return TRYST_OK;
 }
 

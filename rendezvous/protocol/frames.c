@@ -478,7 +478,6 @@ static void header_write(const struct peer *peer, struct frame_header *header,
     const struct peer_out *out = peer_out(peer);
     const struct peer_in *in = peer_in(peer);
     bool all = !out->answers_count; /* else some records about DATA have not left */
-    header->cookie = peer->rdv->cookie;
     header->done_mask = all ? in->stream.mask : in->stream.acked_mask;
     header->done_base = (uint32_t)(all ? in->stream.base : in->stream.acked_base);
     header->frames_read = (uint32_t)peer->frames.read;
@@ -519,6 +518,14 @@ static unsigned header_alone_flags(const struct peer *peer, bool credit)
     return (peer_in(peer)->probe ? FRAME_PROBE : 0) | (counts ? 0 : FRAME_HEADER_ONLY);
 }
 
+/* Write the header of a frame that leaves now. Returns the bytes of the frame. */
+static inline size_t frame_finish(struct packer *packer, uint8_t *frame, unsigned flags)
+{
+    header_write(packer->peer, (void *)frame, packer->writer.records, flags);
+    header_sent(packer->peer, (void *)frame);
+    return (size_t)(packer->writer.at - frame);
+}
+
 /* Build the next frame in memory of the transport. Returns its bytes; 0: there is
  * nothing to send. */
 static size_t frame_build(struct peer *peer, uint8_t *frame)
@@ -534,9 +541,7 @@ static size_t frame_build(struct peer *peer, uint8_t *frame)
             return 0;
         flags = header_alone_flags(peer, credit);
     }
-    header_write(peer, (void *)frame, packer.writer.records, flags);
-    header_sent(peer, (void *)frame);
-    return (size_t)(packer.writer.at - frame);
+    return frame_finish(&packer, frame, flags);
 }
 
 /* Send one frame. True if a frame has left. */
@@ -565,6 +570,25 @@ static bool peer_takes_frames(const struct peer *peer)
 {
     return peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
            !peer->endpoint.broken;
+}
+
+bool peer_send_now(tryst_op *op)
+{
+    struct peer *peer = op->peer;
+    bool clear = !list_linked(&peer->flush_node) && !peer_has_records(peer) &&
+                 peer->frames.acked == (uint32_t)peer->frames.sent;
+    void *frame;
+    if (!clear || !peer_takes_frames(peer))
+        return false;
+    struct endpoint *ep = peer->endpoint.ep;
+    if (ep->rail->ops->frame_begin(ep, FRAME_BYTES_MAX, &frame) != TRYST_OK)
+        return false; /* peer_flush handles that */
+    struct packer packer = {.peer = peer, .writer = wire_begin(frame, FRAME_BYTES_MAX)};
+    if (!pack_data(&packer, op))
+        return false;
+    data_packed(&packer, op);
+    ep->rail->ops->frame_commit(ep, frame_finish(&packer, frame, 0));
+    return true;
 }
 
 int peer_flush(struct peer *peer)

@@ -45,17 +45,25 @@ static void send_fetched(tryst_op *op, tryst_status status)
     records_queue(op, QUEUED_DATA);
 }
 
-/* Queue DATA; a `status` other than TRYST_OK replaces the bytes. */
-static inline void send_inline(tryst_op *op, tryst_status status)
+/* Let the send leave as DATA; a `status` other than TRYST_OK replaces the bytes. True:
+ * the caller sends the DATA or queues it. */
+static inline bool send_inline_start(tryst_op *op, tryst_status status)
 {
     list_remove(&op->queued.node);
     op->fail = status;
     /* The WANT that the OFFER requested has come. */
     op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_INLINE);
-    if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
-        op_device_fetch(op, send_fetched); /* DATA leaves from host memory */
-    else
+    if (__builtin_expect(!op->device, 1) || status != TRYST_OK || !op->bytes)
+        return true;
+    op_device_fetch(op, send_fetched); /* DATA leaves from host memory */
+    return false;
+}
+
+/* Queue DATA; a `status` other than TRYST_OK replaces the bytes. */
+static inline void send_inline(tryst_op *op, tryst_status status)
+{
+    if (send_inline_start(op, status))
         records_queue(op, QUEUED_DATA);
 }
 
@@ -168,13 +176,15 @@ static inline bool eager_take(tryst_op *op)
     return true;
 }
 
-static inline bool send_eager(tryst_op *op)
+/* Let a small send with credit leave ahead of its WANT. False: it is not one. `*ready_p`:
+ * the caller sends the DATA or queues it. */
+static inline bool send_eager(tryst_op *op, bool *ready_p)
 {
     bool dead = op->flags & TRYST_OP_DEAD;
     if ((!dead && op->bytes > op->rdv->set.eager_max_bytes) || !eager_take(op))
         return false;
     op->rdv->counters.data_eager++;
-    send_inline(op, dead ? TRYST_E_DEAD : TRYST_OK);
+    *ready_p = send_inline_start(op, dead ? TRYST_E_DEAD : TRYST_OK);
     return true;
 }
 
@@ -194,8 +204,11 @@ void producer_unblock_some(struct peer *peer)
     while ((node = urgent_first(&peer_out(peer)->blocked_sends)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, deferred_node);
         bool failed = op->state == OP_VOID;
-        if (failed ? !failure_send(op) : !send_eager(op))
+        bool ready = false;
+        if (failed ? !failure_send(op) : !send_eager(op, &ready))
             return;
+        if (ready)
+            records_queue(op, QUEUED_DATA);
         urgent_remove(node);
         list_remove(&op->waiting_node);
         peer_out(peer)->failures_count -= failed;
@@ -216,19 +229,22 @@ static void send_queue_held(tryst_op *op)
     queue_insert(&op->entry->sends, &op->queued);
 }
 
-/* Inlined into producer_submit: a call costs each message six instructions. */
-__attribute__((always_inline)) static inline void send_release(tryst_op *op)
+/* Match the send, let it leave, or let it wait. True: the caller sends its DATA or queues
+ * it. Inlined into producer_submit: a call costs each message six instructions. */
+__attribute__((always_inline)) static inline bool send_release(tryst_op *op)
 {
+    bool ready = false;
     struct want *want = want_find(op->entry, op->queued.seq);
     if (want) {
         producer_match(want, op);
-    } else if (!send_eager(op)) {
+    } else if (!send_eager(op, &ready)) {
         send_post(op);
         if (peer_out(op->peer)->deferred) {
             op->want_id = 0;
             records_queue(op, QUEUED_OFFER);
         }
     }
+    return ready;
 }
 
 /* Match a held send, which has failed, with the WANT that was parked beside it. */
@@ -251,18 +267,19 @@ static void send_released(tryst_op *op, tryst_status status)
     send_void_match(op);
 }
 
-void producer_submit(tryst_op *op)
+bool producer_submit(tryst_op *op)
 {
     send_number(op);
-    if (__builtin_expect(op->device != NULL, 0) && op_device_hold(op, send_released))
-        send_queue_held(op);
-    else
-        send_release(op);
+    if (__builtin_expect(!op->device, 1) || !op_device_hold(op, send_released))
+        return send_release(op);
+    send_queue_held(op);
+    return false;
 }
 
 void producer_release(tryst_op *op)
 {
-    send_release(op);
+    if (send_release(op))
+        records_queue(op, QUEUED_DATA);
 }
 
 /* True if a WANT with these flags and this shape waits until the held send `op` is

@@ -23,8 +23,9 @@ static inline bool flow_is_held(const tryst_op *op)
 }
 
 /** Give the send its number within the key, and release it unless its device event is
- *  pending. */
-void producer_submit(tryst_op *op);
+ *  pending. True: its DATA leaves ahead of its WANT, and the caller sends it
+ *  (peer_send_now) or queues it (records_queue). */
+bool producer_submit(tryst_op *op);
 /** Give a number to a small send of a flow that is not ready. producer_release follows
  *  when the flow is ready, unless the send ends first. */
 void producer_submit_held(tryst_op *op);

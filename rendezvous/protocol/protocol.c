@@ -23,9 +23,6 @@
 #include "send_run.h"
 #include "want.h"
 
-/* A frame with a wrong cookie is logged at most once in this interval. */
-#define COOKIES_LOG_NS (10 * NS_PER_S)
-
 /* ---- operations -------------------------------------------------------------------- */
 
 /* Return the cause of a flow that the close of its step cancels: that with which its
@@ -378,34 +375,25 @@ static void acks_apply_own(struct peer *peer)
     producer_unblock(peer);
 }
 
-/* Count and log a frame without this session's cookie. */
-__attribute__((cold, noinline)) static void cookie_refuse(struct peer *peer)
+/* True if the frame has a whole header, for this group, and its records fill the rest. */
+static inline bool frame_is_sound(const struct frame_header *header, size_t bytes)
 {
-    struct rendezvous *rdv = peer->rdv;
-    rdv->counters.wrong_cookies++;
-    LOG_WARN_LIMITED(rdv->log, &rdv->limits.cookies, COOKIES_LOG_NS,
-                     "dropped a frame on the endpoint to rank %d: its cookie is not "
-                     "of this session",
-                     peer->rank);
+    return bytes >= sizeof *header && header->group == 0 &&
+           wire_frame_check(header, bytes, header->records) &&
+           !(header->flags & FRAME_HEADER_ONLY && header->records);
 }
 
 void protocol_peer_frame(struct peer *peer, const void *frame, size_t bytes)
 {
     const struct frame_header *header = frame;
     struct rendezvous *rdv = peer->rdv;
-    if (bytes < sizeof *header || header->cookie != rdv->cookie) {
-        cookie_refuse(peer);
-        return;
-    }
-    bool header_only = header->flags & FRAME_HEADER_ONLY;
-    if (header->group != 0 || !wire_frame_check(frame, bytes, header->records) ||
-        (header_only && header->records) || !header_read(peer, header)) {
+    if (!frame_is_sound(header, bytes) || !header_read(peer, header)) {
         peer_fault(peer, PEER_FAULT_FRAME, NULL);
         return;
     }
     rdv->counters.frames_received++;
     rdv->counters.records_received += header->records;
-    peer->frames.read += !header_only;
+    peer->frames.read += !(header->flags & FRAME_HEADER_ONLY);
     if (peer_credit_is_due(peer))
         peer_flush_later(peer);
     const uint8_t *at = (const uint8_t *)frame + sizeof *header;

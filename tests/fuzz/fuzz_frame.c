@@ -232,7 +232,6 @@ static void frame_inject(struct play *play)
     if (said >= 128)
         flags = fuzz_byte(&play->input);
     const struct frame_header header = {
-        .cookie = world.sides[0].rdv->cookie,
         .frames_read = enemy()->frames.acked,
         .wants_taken = peer_out(enemy())->wants_acked,
         .done_base = (uint32_t)peer_out(enemy())->stream.acked + said % 2,
@@ -247,15 +246,12 @@ static void frame_inject(struct play *play)
     frame->records = 0;
 }
 
-/* Inject a whole frame from the input, with or without the right cookie. */
-static void raw_inject(struct play *play, bool with_cookie)
+/* Inject a whole frame from the input. */
+static void raw_inject(struct play *play)
 {
     size_t bytes;
     size_t wanted = fuzz_byte(&play->input) + (size_t)8 * fuzz_byte(&play->input);
     uint8_t *run = fuzz_run(&play->input, wanted, FRAME_BYTES_MAX, &bytes);
-    uint64_t cookie = world.sides[0].rdv->cookie;
-    if (with_cookie && bytes >= sizeof cookie)
-        memcpy(run, &cookie, sizeof cookie);
     inject(run, bytes);
     free(run);
 }
@@ -279,7 +275,7 @@ static void command(struct play *play)
     switch (what % 8) {
     default: record_add(play); break;
     case 4: frame_inject(play); break;
-    case 5: raw_inject(play, what & 8); break;
+    case 5: raw_inject(play); break;
     case 6:
         if (what & 8)
             tryst_op_cancel(play->ops[what / 16 % OPS]);

@@ -12,8 +12,7 @@ void frame_end(struct frame *frame, struct world *world, int rank, int from)
 {
     const struct peer *peer = world_peer(world, rank, from);
     const struct peer_out *out = peer_out(peer);
-    struct frame_header header = {.cookie = world->sides[rank].rdv->cookie,
-                                  .frames_read = peer->frames.acked + frame->frames,
+    struct frame_header header = {.frames_read = peer->frames.acked + frame->frames,
                                   .wants_taken = out->wants_acked + frame->wants,
                                   .done_base = (uint32_t)out->stream.acked + frame->acks,
                                   .done_mask = frame->acks_mask,

@@ -52,8 +52,7 @@ static void inject_closed(uint64_t step, unsigned count)
     struct {
         struct frame_header header;
         struct record_answer answers[64];
-    } frame = {.header = {.cookie = world.sides[HONEST].rdv->cookie,
-                          .records = (uint16_t)count}};
+    } frame = {.header = {.records = (uint16_t)count}};
     const struct peer *peer = world_peer(&world, HONEST, FAULTY);
     assert_true(count <= COUNT_OF(frame.answers));
     frame.header.frames_read = peer->frames.acked;

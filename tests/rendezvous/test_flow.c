@@ -674,8 +674,7 @@ static void inject(const void *record, size_t bytes)
 {
     struct peer *peer = world_peer(&world, 1, 0);
     _Alignas(8) uint8_t frame[256];
-    struct frame_header header = {.cookie = peer->rdv->cookie,
-                                  .frames_read = peer->frames.acked,
+    struct frame_header header = {.frames_read = peer->frames.acked,
                                   .wants_taken = peer_out(peer)->wants_acked,
                                   .done_base = (uint32_t)peer_out(peer)->stream.acked,
                                   .done_mask = peer_out(peer)->stream.mask,

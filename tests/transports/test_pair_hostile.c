@@ -591,7 +591,7 @@ static void scribble(struct pair_ep *ep, struct random *random, unsigned words)
         uint64_t at = random_range(random, bytes / 8);
         uint64_t value = random_u64(random);
         switch (random_range(random, 4)) {
-        case 0: value &= UINT64_C(0x3000000ff); break; /* resembles an entry */
+        case 0: value &= UINT64_C(0x303000000ff); break; /* resembles an entry */
         case 1: value %= bytes; break;
         default: break;
         }

@@ -17,6 +17,10 @@
 
 #define RING_BYTES UINT64_C(8192)
 
+/* The word of an entry. */
+#define WORD(bytes, kind, lap) \
+    ((uint64_t)(bytes) | (uint64_t)(kind) << 32 | (uint64_t)(lap) << 40)
+
 struct fixture {
     _Alignas(64) uint8_t data[RING_BYTES];
     struct pair_tail tail;
@@ -28,8 +32,10 @@ static int setup(void **state)
 {
     struct fixture *f = aligned_alloc(64, sizeof *f);
     memset(f, 0, sizeof *f);
-    f->tx = (struct ring_tx){.data = f->data, .tail = &f->tail.tail, .bytes = RING_BYTES};
-    f->rx = (struct ring_rx){.data = f->data, .tail = &f->tail.tail, .bytes = RING_BYTES};
+    f->tx = (struct ring_tx){
+        .data = f->data, .tail = &f->tail.tail, .bytes = RING_BYTES, .lap = 1};
+    f->rx = (struct ring_rx){
+        .data = f->data, .tail = &f->tail.tail, .bytes = RING_BYTES, .lap = 1};
     *state = f;
     return 0;
 }
@@ -119,12 +125,12 @@ static void test_full_and_room_again(void **state)
     uint8_t frame[4096] = {0};
     struct ring_entry entry = {0};
     assert_int_equal(ring_tx_room(&f->tx, 4096, RING_BYTES), RING_YES);
-    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
-    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
+    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 3832); /* 3,840 with its word */
+    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 3832);
     assert_int_equal(ring_tx_room(&f->tx, 4096, RING_BYTES), RING_NO);
-    /* the largest payload: the free bytes without the entry's word and the word behind
+    /* the largest payload: the free bytes without the entry's word and the line behind
      * it */
-    uint64_t left = RING_BYTES - 2 * 4008 - 16;
+    uint64_t left = RING_BYTES - 2 * 3840 - 64 - 8;
     assert_int_equal(ring_tx_room(&f->tx, left, RING_BYTES), RING_YES);
     assert_int_equal(ring_tx_room(&f->tx, left + 1, RING_BYTES), RING_NO);
     /* bulk may not use the second half of the ring */
@@ -143,7 +149,7 @@ static void test_leftovers_are_no_entries(void **state)
     uint64_t fake[512];
     struct ring_entry entry = {0};
     for (unsigned i = 0; i < 512; i++)
-        fake[i] = 8 | (uint64_t)PAIR_FRAME << 32;
+        fake[i] = WORD(8, PAIR_FRAME, 1 + i / 8 % 2);
     for (unsigned round = 0; round < 4000; round++) {
         uint32_t bytes = 8 * (1 + round * 37 % 500);
         if (ring_tx_room(&f->tx, bytes, RING_BYTES) != RING_YES)
@@ -160,12 +166,14 @@ static void test_hostile_words(void **state)
 {
     struct fixture *f = *state;
     static const uint64_t bad[] = {
-        1,                                         /* no kind */
-        8 | UINT64_C(5) << 32,                     /* unknown kind */
-        8 | UINT64_C(255) << 32,                   /* unknown kind */
-        8 | UINT64_C(1) << 32 | UINT64_C(1) << 40, /* bits that must be zero */
-        (RING_BYTES - 15) | UINT64_C(1) << 32,     /* more than the ring holds */
-        UINT32_MAX | UINT64_C(1) << 32,            /* also more than the ring holds */
+        WORD(1, 0, 1),                        /* no kind */
+        WORD(8, 5, 1),                        /* unknown kind */
+        WORD(8, 255, 1),                      /* unknown kind */
+        WORD(8, PAIR_FRAME, 0),               /* no lap */
+        WORD(8, PAIR_FRAME, 3),               /* unknown lap */
+        WORD(8, PAIR_FRAME, 1 | 1 << 16),     /* unknown lap */
+        WORD(RING_BYTES - 71, PAIR_FRAME, 1), /* more than the ring holds */
+        WORD(UINT32_MAX, PAIR_FRAME, 1),      /* also more than the ring holds */
         UINT64_MAX,
     };
     struct ring_entry entry = {0};
@@ -173,30 +181,33 @@ static void test_hostile_words(void **state)
         memcpy(f->data, &bad[i], 8);
         assert_int_equal(ring_rx_peek(&f->rx, &entry), RING_BAD);
     }
-    uint64_t largest = (RING_BYTES - 16) | UINT64_C(1) << 32;
+    uint64_t before = WORD(8, PAIR_FRAME, 2);
+    memcpy(f->data, &before, 8);
+    assert_int_equal(ring_rx_peek(&f->rx, &entry), RING_NO);
+    uint64_t largest = WORD(RING_BYTES - 72, PAIR_FRAME, 1);
     memcpy(f->data, &largest, 8);
     assert_int_equal(ring_rx_peek(&f->rx, &entry), RING_YES);
     static uint8_t all[RING_BYTES];
-    f->rx.offset = RING_BYTES - 8; /* copies wrap within the ring (checked by ASan) */
-    ring_rx_copy(&f->rx, 0, all, RING_BYTES - 16);
-    ring_rx_copy(&f->rx, 8, all, RING_BYTES - 24);
+    f->rx.offset = RING_BYTES - 64; /* copies wrap within the ring (checked by ASan) */
+    ring_rx_copy(&f->rx, 0, all, RING_BYTES - 72);
+    ring_rx_copy(&f->rx, 64, all, RING_BYTES - 136);
 }
 
 static void test_hostile_tails(void **state)
 {
     struct fixture *f = *state;
     uint8_t frame[4096] = {0};
-    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
-    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
-    static const uint64_t bad[] = {8024, 1 << 20, UINT64_MAX - 7, 4, 8001};
+    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 3832);
+    ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 3832);
+    static const uint64_t bad[] = {7744, 1 << 20, UINT64_MAX - 63, 8, 7617};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         atomic_store(&f->tail.tail, bad[i]);
         assert_int_equal(ring_tx_room(&f->tx, 4000, RING_BYTES), RING_BAD);
         assert_int_equal(f->tx.tail_seen, 0);
     }
-    atomic_store(&f->tail.tail, 4008);
+    atomic_store(&f->tail.tail, 3840);
     assert_int_equal(ring_tx_room(&f->tx, 4000, RING_BYTES), RING_YES);
-    atomic_store(&f->tail.tail, 4000); /* the tail moves back */
+    atomic_store(&f->tail.tail, 3776); /* the tail moves back */
     assert_int_equal(ring_tx_room(&f->tx, 8000, RING_BYTES), RING_BAD);
 }
 

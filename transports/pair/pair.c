@@ -18,7 +18,8 @@
 #include "pair_device.h"
 
 static_assert(PAIR_FRAME_MAX >= TRANSPORT_FRAME_BYTES, "the contract");
-static_assert(PAIR_FRAME_MAX + 16 <= PAIR_RING_BYTES_MIN - PAIR_RING_BYTES_MIN / 4,
+static_assert(PAIR_FRAME_MAX + 2 * PAIR_LINE_BYTES <=
+                  PAIR_RING_BYTES_MIN - PAIR_RING_BYTES_MIN / 4,
               "beside a quarter that is not given back");
 
 /* Entries handled in one endpoint's turn, so that one busy peer does not starve the
@@ -141,10 +142,12 @@ void pair_attach(struct pair_ep *ep, struct pair_header *area, uint64_t ring_byt
     ep->theirs = &area->side[peer];
     ep->tx = (struct ring_tx){.data = rings + me * ring_bytes,
                               .tail = &area->ring[me].tail,
-                              .bytes = ring_bytes};
+                              .bytes = ring_bytes,
+                              .lap = 1};
     ep->rx = (struct ring_rx){.data = rings + peer * ring_bytes,
                               .tail = &area->ring[peer].tail,
-                              .bytes = ring_bytes};
+                              .bytes = ring_bytes,
+                              .lap = 1};
 }
 
 void pair_connected(struct pair_ep *ep, const char *text)

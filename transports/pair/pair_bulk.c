@@ -29,13 +29,14 @@
 
 #define BIT(slot) (UINT64_C(1) << (slot))
 
-/* Get the most bytes of one piece: with its head and two words, a quarter of the ring.
+/* Get the most bytes of one piece: with its head, its word and the line behind it, a
+ * quarter of the ring.
  * The reader gives space back a quarter at a time, so even when it has read everything,
  * up to a quarter counts as in use. A piece then fits into half of the ring, which is its
  * limit, so pieces never get stuck. */
 static uint64_t piece_max(const struct pair_ep *ep)
 {
-    return ep->tx.bytes / 4 - 16 - sizeof(struct pair_first);
+    return ring_payload_max(ep->tx.bytes / 4) - sizeof(struct pair_first);
 }
 
 static struct pair_op *op_start(struct pair_ep *ep, struct bulk *bulk)

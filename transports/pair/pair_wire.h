@@ -10,14 +10,15 @@
  * polling stays in the reader's cache. A faulty peer may overwrite anything here at any
  * time: a reader copies a word out once, checks the copy and uses only the copy.
  *
- * A ring holds entries of 8-byte granularity, one behind the other, wrapping anywhere:
+ * A ring holds entries of whole cache lines, one behind the other, wrapping anywhere:
  *
- *   word     bits 0..31 payload bytes, 32..39 kind, 40..63 zero; 0: no entry yet
- *   payload  rounded up to 8 bytes
+ *   word     bits 0..31 payload bytes, 32..39 kind, 40..63 lap
+ *   payload  and unused bytes up to the end of its last line
  *
- * The word doubles as the flag "this entry is whole": the writer first writes the payload
- * and a zero word behind it, then the word. So one cache line carries a small frame and
- * its arrival.
+ * The lap is 1, then 2 after the ring's end was passed, then 1 again. A word of the lap
+ * before, or zero, means: no entry yet. The word doubles as the flag "this entry is
+ * whole": the writer first writes the payload, then the word. So one cache line carries a
+ * small frame and its arrival.
  *
  * Layout version: PAIR_VERSION. Append, never reorder. Little-endian hosts only.
  */
@@ -30,7 +31,7 @@
 #include <stdint.h>
 
 #define PAIR_MAGIC        UINT64_C(0x3130524941505254) /* "TRPAIR01" */
-#define PAIR_VERSION      2u
+#define PAIR_VERSION      3u
 #define PAIR_LINE_BYTES   64
 #define PAIR_HEADER_BYTES 4096u
 #define PAIR_SLOTS        64u /**< most offers per direction (bits of one word) */
@@ -93,6 +94,8 @@ struct pair_header {
     struct pair_side side[2];
     struct pair_tail ring[2]; /**< ring[i] is written by side i, its tail by the other */
 };
+
+enum { PAIR_LAPS = 1 ^ 2 }; /**< changes one lap of a word into the other */
 
 /** Kinds of entries. */
 enum pair_kind {

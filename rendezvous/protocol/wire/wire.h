@@ -118,8 +118,8 @@ enum record_type {
  *  (match/names.h); set in all later frames. */
 #define FRAME_NAMES 128u
 
+/** Without a cookie: the transport has verified the sender (rail_events.frame). */
 struct frame_header {
-    uint64_t cookie; /**< first half of the session cookie */
     /** Bit i: DATA number done_base + 1 + i, from the frame's receiver, is done. */
     uint64_t done_mask;
     /** All numbers below are done, or records report how they end (numbers/stream.h). */
@@ -132,7 +132,7 @@ struct frame_header {
     uint8_t flags;
     uint8_t group; /**< group id, agreed at bootstrap; one group so far: 0 */
 };
-static_assert(sizeof(struct frame_header) == 32, "frame header");
+static_assert(sizeof(struct frame_header) == 24, "frame header");
 
 struct record_header {
     uint8_t type;

@@ -104,8 +104,7 @@ static void frame_field_change(struct frame *frame)
     }
     if (at && bytes > sizeof(struct record_want))
         bytes = sizeof(struct record_want);
-    size_t skip = at ? 0 : sizeof(uint64_t); /* a wrong cookie changes nothing else */
-    hostile_field_change(frame->data + at + skip, bytes - skip);
+    hostile_field_change(frame->data + at, bytes);
 }
 
 static void frame_flags_change(struct frame *frame)

@@ -55,10 +55,11 @@ static struct pair_ep *area_draw(struct rail *rail)
     return drawn;
 }
 
-/* Move a tail by whole words, mostly by few. */
+/* Move a tail by whole lines, mostly by few. */
 static void tail_change(_Atomic uint64_t *tail, uint64_t ring_bytes)
 {
-    uint64_t by = 8 * hostile_below(hostile_below(2) ? 16 : ring_bytes / 4);
+    uint64_t by =
+        PAIR_LINE_BYTES * hostile_below(hostile_below(2) ? 16 : ring_bytes / 32);
     atomic_store(tail, atomic_load(tail) + (hostile_below(2) ? by : 0 - by));
 }
 
@@ -93,8 +94,8 @@ static uint64_t entry_bytes_draw(const struct pair_ep *ep)
                                 2 * PAIR_FRAME_MAX,
                                 ep->tx.bytes / 4,
                                 ep->tx.bytes / 2,
-                                ep->tx.bytes - 16,
-                                ep->tx.bytes - 15,
+                                ring_payload_max(ep->tx.bytes),
+                                ring_payload_max(ep->tx.bytes) + 1,
                                 ep->tx.bytes,
                                 UINT32_MAX};
     return lengths[hostile_below(sizeof lengths / sizeof *lengths)];
@@ -106,8 +107,9 @@ static void entry_word_make(struct pair_ep *ep)
     uint64_t kind = hostile_below(8) ? 1 + hostile_below(PAIR_PIECE) : hostile_below(256);
     if (hostile_below(2))
         kind = PAIR_FRAME;
+    uint64_t lap = hostile_below(8) ? ep->tx.lap : hostile_below(4);
     _Atomic uint64_t *word = ring_word(ep->tx.data, ep->tx.offset);
-    atomic_store(word, entry_bytes_draw(ep) | kind << 32);
+    atomic_store(word, entry_bytes_draw(ep) | kind << 32 | lap << 40);
 }
 
 /* Put an entry of a bulk into the ring: a tag near those that the peer has posted, or
