@@ -191,6 +191,12 @@ static void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t by
     tryst_op *op = slice->op;
     struct peer *peer = op->peer;
     recv_run_slot_back(peer, slice);
+    if (bulk->borrowed && status == TRYST_E_NOMEM) {
+        /* it came by copy, and is dropped */
+        consumer_fail(op, cause_own(op->rdv, status), "no memory for a slice");
+        status = TRYST_OK;
+        bytes = bulk->bytes;
+    }
     if (op->device && op_device_copy_failed(status) && bytes == bulk->bytes) {
         slice_not_in_place(op, status);
         status = TRYST_OK;

@@ -471,6 +471,18 @@ static void test_borrow(void **state)
     end();
     begin(NULL);
     in[0].granted = UINT32_MAX;
+    out[0].flow.ready = N - 1;
+    world.sides[1].lend_nomem = 1;
+    start_both(0, N * SLICE, &placed_ops);
+    world_settle(&world);
+    assert_int_equal(in[0].status, TRYST_E_NOMEM);
+    assert_int_equal(out[0].status, TRYST_E_NOMEM);
+    assert_int_equal(in[0].origin_rank, 1);
+    assert_int_equal(out[0].origin_rank, 1);
+    assert_int_equal(in[0].ended + out[0].ended, 2);
+    end();
+    begin(NULL);
+    in[0].granted = UINT32_MAX;
     out[0].flow.ready = N;
     world.sides[1].returns_fail = true;
     start_both(0, N * SLICE, &placed_ops);

@@ -135,6 +135,7 @@ struct side {
     /** Number of next calls of bulk_read that answer AGAIN: the bytes come by copy in the
      *  next pass. */
     uint32_t read_again;
+    uint32_t lend_nomem; /**< number of next borrowed bulks for which memory is out */
     bool returns_fail; /**< what is returned does not count */
     uint64_t window_bytes;
     /* Observations: */

@@ -320,7 +320,8 @@ static struct bulk *posted_find(struct world_ep *ep, uint64_t tag)
 static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk *send)
 {
     struct bulk *recv = posted_find(ep, send->tag);
-    if (recv && recv->borrowed && !ep_side(from)->sends_fail) {
+    bool borrows = recv && recv->borrowed;
+    if (borrows && !ep_side(from)->sends_fail && !ep_side(ep)->lend_nomem) {
         lend(ep, from, recv, send);
         return;
     }
@@ -328,6 +329,12 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
     ep_side(from)->has_events = true;
     if (ep_side(from)->sends_fail)
         return;
+    if (borrows) {
+        ep_side(ep)->lend_nomem--;
+        list_remove(&bulk_state(recv)->node);
+        recv_done(ep, recv, TRYST_E_NOMEM, 0);
+        return;
+    }
     if (!recv) {
         ep_side(ep)->unexpected++;
         ep->base.rail->events->unexpected(&ep->base, send->tag, send->bytes);
