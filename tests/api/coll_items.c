@@ -105,14 +105,29 @@ static uint64_t hash(const uint8_t *data, size_t bytes)
     return sum;
 }
 
-static uint8_t *room_new(size_t bytes, int fill)
+/* Make a room with guards; in a third of the cases one that peers of the host map. */
+static uint8_t *room_new(tryst_ctx *ctx, size_t bytes, int fill, uint64_t *random,
+                         tryst_mem **mem_p)
 {
-    uint8_t *room = malloc(bytes + 2 * COLL_GUARD);
+    void *memory = NULL;
+    if (coll_below(random, 3) == 0)
+        CHECK_STATUS(tryst_mem_alloc(ctx, bytes + 2 * COLL_GUARD, TRYST_MEMORY_HOST, 0,
+                                     &memory, mem_p),
+                     TRYST_OK);
+    uint8_t *room = *mem_p ? memory : malloc(bytes + 2 * COLL_GUARD);
     CHECK(room);
     memset(room, GUARD_BYTE, COLL_GUARD);
     memset(room + COLL_GUARD, fill, bytes);
     memset(room + COLL_GUARD + bytes, GUARD_BYTE, COLL_GUARD);
     return room;
+}
+
+static void room_free(uint8_t *room, tryst_mem *mem)
+{
+    if (mem)
+        tryst_mem_release(mem);
+    else
+        free(room);
 }
 
 static void input_fill(const struct coll_part *part)
@@ -132,11 +147,12 @@ static bool part_is_in_place(const struct coll_part *part)
            (part->item->in_place && part->in_bytes && part->out_bytes);
 }
 
-void coll_part_open(struct coll_part *part, const struct coll_item *item, int rank,
-                    uint64_t *random)
+void coll_part_open(struct coll_part *part, const struct coll_item *item,
+                    const struct harness_rank *at, uint64_t *random)
 {
     static const size_t shifts[] = {0, 0, 0, 1, 3, 8, 36};
     size_t element = tryst_dtype_bytes(item->reference.dtype);
+    int rank = at->rank;
     *part = (struct coll_part){.item = item, .rank = rank};
     part->in_shift = shifts[coll_below(random, 7)];
     part->out_shift = shifts[coll_below(random, 7)];
@@ -144,11 +160,13 @@ void coll_part_open(struct coll_part *part, const struct coll_item *item, int ra
         return;
     part->in_bytes = item->kind->in_count(item, rank) * element;
     part->out_bytes = item->kind->out_count(item, rank) * element;
-    part->out_room = room_new(part->out_bytes + part->out_shift, UNUSED_BYTE);
+    part->out_room = room_new(at->ctx, part->out_bytes + part->out_shift, UNUSED_BYTE,
+                              random, &part->out_mem);
     part->out = part->out_room + COLL_GUARD + part->out_shift;
     part->in = part->out;
     if (!part_is_in_place(part)) {
-        part->in_room = room_new(part->in_bytes + part->in_shift, UNUSED_BYTE);
+        part->in_room = room_new(at->ctx, part->in_bytes + part->in_shift, UNUSED_BYTE,
+                                 random, &part->in_mem);
         part->in = part->in_room + COLL_GUARD + part->in_shift;
     }
     input_fill(part);
@@ -158,8 +176,8 @@ void coll_part_open(struct coll_part *part, const struct coll_item *item, int ra
 void coll_part_close(struct coll_part *part)
 {
     tryst_coll_release(part->prepared);
-    free(part->in_room);
-    free(part->out_room);
+    room_free(part->in_room, part->in_mem);
+    room_free(part->out_room, part->out_mem);
     *part = (struct coll_part){0};
 }
 
@@ -180,11 +198,13 @@ void coll_part_prepare(struct coll_part *part, tryst_group *group)
         harness_fail(__FILE__, __LINE__, "%s: %s", item->name, tryst_last_error());
 }
 
-static tryst_tensor part_tensor(const struct coll_part *part, uint8_t *data, size_t bytes)
+static tryst_tensor part_tensor(const struct coll_part *part, uint8_t *data, size_t bytes,
+                                tryst_mem *mem)
 {
     tryst_dtype dtype = part->item->reference.dtype;
     return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
                           .data = bytes || part->item->reference.seed & 2 ? data : NULL,
+                          .mem = bytes && part->item->reference.seed & 4 ? mem : NULL,
                           .count = bytes / tryst_dtype_bytes(dtype),
                           .dtype = dtype};
 }
@@ -193,8 +213,9 @@ tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
                              const tryst_op_params *params)
 {
     const struct coll_item *item = part->item;
-    tryst_tensor in = part_tensor(part, part->in, part->in_bytes);
-    tryst_tensor out = part_tensor(part, part->out, part->out_bytes);
+    tryst_tensor in = part_tensor(part, part->in, part->in_bytes,
+                                  part->in_room ? part->in_mem : part->out_mem);
+    tryst_tensor out = part_tensor(part, part->out, part->out_bytes, part->out_mem);
     bool has_data = item->kind->source;
     bool has_out = has_data && (part->out_bytes || !item->count);
     bool has_in = has_data && item->kind->kind != TRYST_COLL_BROADCAST;

@@ -52,6 +52,7 @@ struct coll_part {
     int rank;
     size_t in_shift, out_shift; /**< bytes by which input and output are misaligned */
     uint8_t *in_room, *out_room;
+    tryst_mem *in_mem, *out_mem; /**< peers of the host map the room; NULL: it is plain */
     uint8_t *in, *out; /**< out == in if the item is in place */
     size_t in_bytes, out_bytes;
     uint64_t in_hash;
@@ -59,9 +60,9 @@ struct coll_part {
     tryst_op *op;
 };
 
-/** Allocate and fill the inputs. `random` draws the shifts. */
-void coll_part_open(struct coll_part *part, const struct coll_item *item, int rank,
-                    uint64_t *random);
+/** Allocate and fill the inputs. `random` draws the shifts, and the kind of memory. */
+void coll_part_open(struct coll_part *part, const struct coll_item *item,
+                    const struct harness_rank *rank, uint64_t *random);
 void coll_part_close(struct coll_part *part);
 void coll_part_prepare(struct coll_part *part, tryst_group *group);
 tryst_status coll_part_start(struct coll_part *part, tryst_step *step,

@@ -2,7 +2,8 @@
 /* Four to six ranks run random collectives, and one of them is killed at a random moment.
  * The manual (tryst/coll.h) is the reference. A collective that was under way ends with
  * TRYST_OK and the right bytes, or with TRYST_E_PEER and the dead rank, within 2 s; one
- * that is submitted later ends so at once. The group can be closed, and leaves no
+ * that is submitted later ends so at once. No element beside a tensor, or of an input, is
+ * ever written. The group can be closed, and leaves no
  * descriptor and no thread behind. TRYST_TEST_KILLS sets the number of kills. A rank that
  * is stopped and continued makes nothing fail. */
 #include "harness.h"
@@ -21,6 +22,7 @@
 #include "support/unit.h"
 
 enum { RANKS_LEAST = 4, RANKS_MAX = 6, ROUNDS = 10, AFTER = 3, AT_ONCE = 4 };
+enum { GUARD = 64 }; /* elements on both sides of a tensor */
 enum { COUNT_MAX = 1 << 19, AWAY_MS = 1000, STOP_MS = 1500, SAMPLES_MAX = 1 << 16 };
 #define NS_PER_MS       UINT64_C(1000000)
 #define UNDER_WAY_NS    (2000 * NS_PER_MS)
@@ -44,7 +46,9 @@ struct part {
     tryst_coll_kind kind;
     uint64_t count;
     int root;
-    int64_t *data;
+    int64_t *data;  /* between guards */
+    int64_t *in;    /* between guards, of an all-reduce; NULL: in place */
+    tryst_mem *mem; /* peers map `data`; NULL: plain memory */
     tryst_op *op;
     uint64_t begin_ns, end_ns;
     bool knew; /* an earlier operation of this rank had failed before the submission */
@@ -65,6 +69,55 @@ static void part_draw(struct part *part, const struct run *run, int size, int ro
     part->root = (int)(harness_random(&random) % (uint64_t)size);
 }
 
+/* Of each two parts one has memory that peers map, and of each four two have an input
+ * of their own. */
+static void parts_open(struct harness_rank *rank, struct part *parts)
+{
+    size_t bytes = (COUNT_MAX + 2 * GUARD) * sizeof(int64_t);
+    for (int i = 0; i < AT_ONCE; i++) {
+        void *room = NULL;
+        parts[i] = (struct part){0};
+        if (i % 2)
+            CHECK_STATUS(tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, &room,
+                                         &parts[i].mem),
+                         TRYST_OK);
+        parts[i].data = (int64_t *)(room ? room : malloc(bytes)) + GUARD;
+        if (i / 2)
+            parts[i].in = (int64_t *)malloc(bytes) + GUARD;
+    }
+}
+
+static void parts_close(struct part *parts)
+{
+    for (int i = 0; i < AT_ONCE; i++) {
+        if (parts[i].in)
+            free(parts[i].in - GUARD);
+        if (parts[i].mem)
+            tryst_mem_release(parts[i].mem);
+        else
+            free(parts[i].data - GUARD);
+    }
+}
+
+static int64_t element_of(int rank, int64_t index)
+{
+    return rank * INT64_C(1000003) + index;
+}
+
+/* Write this rank's elements and the guards, or check that all of them are unchanged. */
+static void room_visit(int rank, int64_t *data, uint64_t count, bool fill, bool all)
+{
+    for (int64_t i = -GUARD; i < (int64_t)count + GUARD; i++) {
+        bool is_guard = i < 0 || i >= (int64_t)count;
+        int64_t value = is_guard ? INT64_C(-0x1111) : element_of(rank, i);
+        if (fill)
+            data[i] = value;
+        else if ((is_guard || all) && data[i] != value)
+            harness_fail(__FILE__, __LINE__, "element %lld of %llu was written",
+                         (long long)i, (unsigned long long)count);
+    }
+}
+
 static void on_end(void *arg, tryst_op *op, tryst_status status)
 {
     struct part *part = arg;
@@ -81,16 +134,19 @@ static void part_start(struct harness_rank *rank, tryst_step *step, struct part 
                            .data = part->data,
                            .count = part->count,
                            .dtype = TRYST_DTYPE_I64};
+    tryst_tensor in = tensor;
+    in.data = part->in;
     char name[16];
     tryst_status status = TRYST_OK;
     bool is_root = part->root == rank->rank;
     snprintf(name, sizeof name, "c%d", index);
-    for (uint64_t i = 0; i < part->count; i++)
-        part->data[i] = rank->rank * INT64_C(1000003) + (int64_t)i;
+    room_visit(rank->rank, part->data, part->count, true, true);
+    if (part->in)
+        room_visit(rank->rank, part->in, part->count, true, true);
     part->begin_ns = harness_now_ns();
     if (part->kind == TRYST_COLL_ALLREDUCE)
-        status = tryst_allreduce(step, name, NULL, &tensor, TRYST_REDUCE_SUM, &params,
-                                 &part->op);
+        status = tryst_allreduce(step, name, part->in ? &in : NULL, &tensor,
+                                 TRYST_REDUCE_SUM, &params, &part->op);
     else if (part->kind == TRYST_COLL_REDUCE)
         status =
             tryst_reduce(step, name, is_root ? NULL : &tensor, is_root ? &tensor : NULL,
@@ -160,6 +216,9 @@ static bool part_judge(struct harness_rank *rank, struct part *part)
     tryst_status status = tryst_wait(part->op, TRYST_FOREVER);
     (void)tryst_op_error(part->op, &error);
     bool died = atomic_load(&run->killed_ns) != 0;
+    room_visit(rank->rank, part->data, part->count, false, false);
+    if (part->in)
+        room_visit(rank->rank, part->in, part->count, false, true);
     if (status == TRYST_OK) {
         data_check(rank, part);
     } else if (status != TRYST_E_PEER || !died || error.origin_rank != run->victim) {
@@ -254,11 +313,10 @@ static void living_meet(struct harness_rank *rank)
 static void rounds_run(struct harness_rank *rank)
 {
     struct run *run = rank->arg;
-    struct part parts[AT_ONCE] = {0};
+    struct part parts[AT_ONCE];
     int dies_in = rounds_draw(run);
     bool failed = false;
-    for (int i = 0; i < AT_ONCE; i++)
-        parts[i].data = calloc(COUNT_MAX, sizeof *parts[i].data);
+    parts_open(rank, parts);
     tryst_step *step = harness_step(rank, 1);
     CHECK(!round_run(rank, step, parts, ROUNDS + AFTER, false)); /* connects the ranks */
     harness_step_close(step);
@@ -286,8 +344,7 @@ static void rounds_run(struct harness_rank *rank)
         CHECK(failed);
         living_meet(rank);
     }
-    for (int i = 0; i < AT_ONCE; i++)
-        free(parts[i].data);
+    parts_close(parts);
 }
 
 /* Run two groups. The first loads modules and starts threads that stay until the process
@@ -303,15 +360,13 @@ static void rank_main(struct harness_rank *rank)
         if (turn) {
             rounds_run(rank);
         } else {
-            struct part parts[AT_ONCE] = {0};
+            struct part parts[AT_ONCE];
             tryst_step *step = harness_step(rank, 1);
-            for (int i = 0; i < AT_ONCE; i++)
-                parts[i].data = calloc(COUNT_MAX, sizeof *parts[i].data);
+            parts_open(rank, parts);
             CHECK(!round_run(rank, step, parts, ROUNDS + AFTER, false));
             harness_step_close(step);
             harness_barrier(rank, &run->counter);
-            for (int i = 0; i < AT_ONCE; i++)
-                free(parts[i].data);
+            parts_close(parts);
         }
         harness_close(rank);
         if (turn) {

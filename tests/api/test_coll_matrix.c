@@ -165,7 +165,7 @@ static void batch_open(const struct harness_rank *rank, struct batch *batch, int
         struct coll_part *part = &batch->parts[batch->count];
         struct coll_item *item = &batch->items[batch->count];
         item_draw(matrix, *next, item);
-        coll_part_open(part, item, rank->rank, random);
+        coll_part_open(part, item, rank, random);
         if (coll_below(random, 3) == 0)
             coll_part_prepare(part, rank->group);
         bytes += 2 * item->count * tryst_dtype_bytes(item->reference.dtype);
@@ -410,7 +410,7 @@ static void huge_run(struct harness_rank *rank, uint64_t id, tryst_dtype dtype,
     struct coll_part part;
     uint64_t random = (uint64_t)rank->rank + 1;
     tryst_step *step = harness_step(rank, id);
-    coll_part_open(&part, &item, rank->rank, &random);
+    coll_part_open(&part, &item, rank, &random);
     CHECK_STATUS(coll_part_start(&part, step, NULL), TRYST_OK);
     harness_end(part.op, TRYST_OK);
     coll_part_check_around(&part);

@@ -327,7 +327,7 @@ static void coll_side_add(struct rank_run *self, struct drawn *drawn)
     side->drawn = drawn;
     side->item = drawn->item;
     side->item.count += drawn->differing == rank;
-    coll_part_open(&side->part, &side->item, rank, &self->random);
+    coll_part_open(&side->part, &side->item, self->rank, &self->random);
     if (unruly_below(&self->random, 4) == 0)
         coll_part_prepare(&side->part, self->rank->group);
 }
