@@ -59,7 +59,7 @@ enum pair_copy {
 struct pair_op {
     struct list_node node; /**< first: bulk = container_of(node, struct bulk, scratch) */
     struct pair_ep *ep;
-    uint64_t where;      /**< pair_offer.where of the bulk */
+    uint64_t where;      /**< pair_offer.where of the bulk; where + bytes does not wrap */
     uint64_t region;     /**< pair_offer.region of the bulk */
     uint64_t bytes;      /**< bytes of the message */
     uint64_t moved;      /**< bytes of the message that are copied so far */
@@ -67,10 +67,11 @@ struct pair_op {
     uint8_t mech;        /**< enum pair_mech */
     uint8_t slot;
     uint8_t started; /**< send through the ring: its first piece is in the ring */
-    uint8_t is_lent; /**< receive: in ep->borrowed */
+    uint8_t is_lent; /**< receive that borrows: its message has come */
     union {
-        struct pair_job *job; /**< receive into device memory (pair_device.c), else NULL */
-        void *lent;           /**< receive that borrows: for pair_ops.lend */
+        struct pair_job
+            *job;   /**< receive into device memory (pair_device.c), else NULL */
+        void *lent; /**< receive that borrows: for pair_ops.lend */
     };
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),

@@ -257,8 +257,10 @@ static void mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
 {
     shm_imports_close(shm_ep_rail(ep), mapped);
     foreign_fd_close(mapped->fd);
-    if (mapped->base)
+    if (mapped->base) {
         munmap(mapped->base, mapped->bytes);
+        ep->mapped_bytes -= mapped->bytes;
+    }
     mem_free(mapped);
 }
 
@@ -267,7 +269,6 @@ static void mapped_drop(struct shm_ep *ep, struct shm_mapped *mapped)
     list_remove(&mapped->node);
     ep->regions_count--;
     ep->device_fds -= mapped->fd >= 0;
-    ep->mapped_bytes -= mapped->base ? mapped->bytes : 0;
     mapped->dropped = true;
     if (!mapped->users)
         mapped_free(ep, mapped);
