@@ -88,7 +88,7 @@ struct shm_ep {
     struct list regions; /**< regions of the peer: struct shm_mapped */
     uint32_t regions_count;
     uint32_t device_fds;      /**< number of descriptors in `regions` */
-    uint64_t mapped_bytes;    /**< bytes of host memory that `regions` map here */
+    uint64_t mapped_bytes;    /**< bytes of the peer's host memory that are mapped here */
     uint32_t device_fds_sent; /**< descriptors of announced regions on devices */
     size_t announced_words;   /**< words of `announced` */
     uint64_t *announced;      /**< bit per index: that region was announced to the peer */
