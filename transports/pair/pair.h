@@ -103,9 +103,9 @@ struct pair_ops {
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
     /** Handle PAIR_ANSWER_DENIED: drop `mech` from the choices (shm), or fail (self). */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
-    /** Make `bytes` bytes from byte `at` on of the peer's offer readable at *data_p, until
-     *  `close`; bytes that must be copied for that are copied to `to`. PAIR_COPY_OK, or
-     *  another outcome, without `close`. */
+    /** Make `bytes` bytes from byte `at` on of the peer's offer readable at *data_p,
+     *  until `close`; bytes that must be copied for that are copied to `to`.
+     *  PAIR_COPY_OK, or another outcome, without `close`. */
     enum pair_copy (*open)(struct pair_ep *ep, const struct bulk *bulk, uint64_t at,
                            uint64_t bytes, void *to, const void **data_p);
     void (*close)(struct pair_ep *ep); /**< NULL: nothing to do */
@@ -173,7 +173,7 @@ struct pair_ep {
     struct bulk *slot[PAIR_SLOTS]; /**< sends that this side has offered, by slot */
     struct list posted[PAIR_BUCKETS];
     struct list waiting;  /**< receives after PAIR_COPY_LATER */
-    struct list borrowed; /**< receives that borrow, whose messages have come */
+    struct list borrowed; /**< receives that borrow, with a message that has come */
     /** Receive for the bulk that comes through the ring. NULL: none comes, or its bytes
      *  are dropped. */
     struct bulk *incoming;

@@ -44,7 +44,7 @@ static struct pair_op *op_start(struct pair_ep *ep, struct bulk *bulk)
     return op;
 }
 
-/* Let go of what a receive holds: what its message lies in, or memory for the device. */
+/* Release what a receive holds: its borrowed message, or memory for the device. */
 static void hold_drop(struct pair_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);

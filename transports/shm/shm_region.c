@@ -13,8 +13,8 @@
  * What one peer's messages keep here is bounded: regions (SHM_REGIONS_MAX), descriptors
  * (SHM_DEVICE_FDS_MAX), and mapped bytes (the machine's memory and swap: a memory file is
  * allocated in full, so an honest peer cannot announce more).
- * A region that a copy reads, or a receive borrows from, is not closed: it is kept, out of
- * all lists, until its last reader has ended.
+ * A region that a copy reads, or a receive borrows from, is not closed: it is kept, out
+ * of all lists, until its last reader has ended.
  */
 #include <fcntl.h>
 #include <string.h>
