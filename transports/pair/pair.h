@@ -69,9 +69,8 @@ struct pair_op {
     uint8_t started; /**< send through the ring: its first piece is in the ring */
     uint8_t is_lent; /**< receive that borrows: its message has come */
     union {
-        struct pair_job
-            *job;   /**< receive into device memory (pair_device.c), else NULL */
-        void *lent; /**< receive that borrows: for pair_ops.lend */
+        struct pair_job *job; /**< receive into device memory (pair_device.c), or NULL */
+        void *lent;           /**< receive that borrows: for pair_ops.lend */
     };
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
