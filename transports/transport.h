@@ -322,7 +322,8 @@ struct transport_ops {
      *  endpoint). */
     tryst_status (*bulk_send)(struct endpoint *ep, struct bulk *bulk);
     /** Withdraw a posted or borrowed receive. `done` follows with TRYST_E_CANCELED, or
-     *  with the outcome of its message if that came first. Sends cannot be withdrawn. */
+     *  with the outcome of its message if that came first; `borrowed` is not called any
+     *  more. Sends cannot be withdrawn. */
     void (*bulk_cancel)(struct endpoint *ep, struct bulk *bulk);
     /** Read `bytes` (at most TRANSPORT_PIECE_BYTES) from byte `at` on of a borrowed bulk:
      *  `use` is called once, inside the call. What was read counts only after

@@ -172,12 +172,6 @@ void flow_place_again(struct flow *flow)
         recv_run_serve(op);
 }
 
-bool flow_may_borrow(const struct flow *flow)
-{
-    const struct endpoint *ep = flow->op ? flow->op->peer->endpoint.ep : NULL;
-    return ep && ep->borrows;
-}
-
 tryst_status flow_read(struct flow *flow, uint32_t index, uint64_t at, uint64_t bytes,
                        flow_use use, void *arg)
 {

@@ -154,6 +154,12 @@ static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
     return slice_is_announced(run, run->next) || run->depth < ahead ? run->depth : ahead;
 }
 
+bool flow_may_borrow(const struct flow *flow)
+{
+    const struct endpoint *ep = flow->op ? flow->op->peer->endpoint.ep : NULL;
+    return ep && ep->borrows;
+}
+
 /* True if the flow of the receive, if any, permits another posted slice. */
 static bool flow_may_post(const tryst_op *op, const struct recv_run *run)
 {

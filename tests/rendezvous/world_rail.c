@@ -200,7 +200,7 @@ void world_arrive(struct world *world, int from, int to, uint64_t ep_id, bool is
     world->sides[to].has_events = true;
 }
 
-/* Let go of what a borrowed receive holds: the send completes. */
+/* Release what a borrowed receive holds: the send completes. */
 static void lent_end(struct bulk *bulk)
 {
     struct bulk_state *state = bulk_state(bulk);
@@ -383,8 +383,8 @@ static int ep_complete(struct world_ep *ep)
         count++;
     }
     while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled, false)) != NULL) {
-        recv_done(ep, bulk,
-                  bulk_state(bulk)->is_gone ? TRYST_E_PEER : TRYST_E_CANCELED, 0);
+        recv_done(ep, bulk, bulk_state(bulk)->is_gone ? TRYST_E_PEER : TRYST_E_CANCELED,
+                  0);
         count++;
     }
     list_for_each_safe (&ep->lent, node, after) {

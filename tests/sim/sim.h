@@ -44,9 +44,9 @@ struct sim_params {
     enum sim_fault fault;
     const struct compiled_plan *plan; /**< plan of collectives; NULL: binary trees */
     uint64_t scratch_bytes;           /**< 0: the default */
-    /** Bit per rank whose endpoints borrow, as on one host. Their reads take no time. */
+    /** Bit per rank: its endpoints borrow, as on one host. Their reads take no time. */
     uint64_t borrows;
-    bool quiet;                       /**< no log */
+    bool quiet; /**< no log */
 };
 
 enum sim_action_kind {

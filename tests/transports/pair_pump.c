@@ -365,8 +365,48 @@ void test_bulk_init(struct test_bulk *bulk, uint64_t tag, void *data, size_t byt
     bulk->bulk.mem = mem;
     bulk->bulk.memory = NULL;
     bulk->bulk.device = 0;
-    bulk->done = false;
-    bulk->done_count = 0;
+    bulk->bulk.borrowed = NULL;
+    bulk->done = bulk->borrowed = false;
+    bulk->done_count = bulk->borrowed_count = 0;
+}
+
+static void bulk_borrowed(struct bulk *bulk, size_t bytes)
+{
+    struct test_bulk *test = (struct test_bulk *)bulk;
+    CHECK(!test->done);
+    test->borrowed = true;
+    test->borrowed_count++;
+    test->bytes = bytes;
+}
+
+void test_borrow_init(struct test_bulk *bulk, uint64_t tag, size_t bytes)
+{
+    test_bulk_init(bulk, tag, NULL, bytes, NULL);
+    bulk->bulk.borrowed = bulk_borrowed;
+}
+
+/* A piece that was read. */
+struct piece {
+    size_t bytes;
+    uint64_t seed;
+    unsigned count;
+};
+
+static void piece_check(void *arg, const void *data, size_t bytes)
+{
+    struct piece *piece = arg;
+    CHECK(bytes == piece->bytes && pattern_is(data, bytes, piece->seed));
+    piece->count++;
+}
+
+tryst_status test_borrow_read(struct node *node, struct test_bulk *bulk, size_t at,
+                              size_t bytes, uint64_t seed)
+{
+    struct piece piece = {.bytes = bytes, .seed = seed + at};
+    tryst_status status =
+        node->ops->bulk_read(node->ep, &bulk->bulk, at, bytes, piece_check, &piece);
+    CHECK(piece.count == (status == TRYST_OK));
+    return status;
 }
 
 void pattern_fill(void *data, size_t bytes, uint64_t seed)

@@ -86,9 +86,17 @@ struct test_bulk {
     unsigned done_count;
     tryst_status status;
     size_t bytes;
+    bool borrowed; /**< a receive that borrows: its message has come */
+    unsigned borrowed_count;
 };
 void test_bulk_init(struct test_bulk *bulk, uint64_t tag, void *data, size_t bytes,
                     struct tryst_mem *mem);
+/** Make a receive that borrows. */
+void test_borrow_init(struct test_bulk *bulk, uint64_t tag, size_t bytes);
+/** Read a piece of a borrowed bulk, and check that its bytes are those of `seed`. Return
+ *  the status of bulk_read. */
+tryst_status test_borrow_read(struct node *node, struct test_bulk *bulk, size_t at,
+                              size_t bytes, uint64_t seed);
 
 /** Fill `data` with bytes that depend on their offset and `seed`. */
 void pattern_fill(void *data, size_t bytes, uint64_t seed);

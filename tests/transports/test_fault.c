@@ -93,14 +93,16 @@ static void script_values(void **state)
 {
     struct fault_script parsed;
     char why[TRANSPORT_TEXT_MAX];
-    const char *text = "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6,"
-                       "mute=1,stuck=1,delay_us=200,reorder=0.5,unregistered=1,rank=8";
+    const char *text =
+        "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6,"
+        "mute=1,stuck=1,delay_us=200,reorder=0.5,unregistered=1,rank=8,kill_read=9";
     (void)state;
     assert_int_equal(fault_script_parse(text, &parsed, why), TRYST_OK);
     assert_true(parsed.seed == 7 && parsed.again == 0.25 && parsed.drop_every == 3);
     assert_true(parsed.drop_after == 4 && parsed.kill == 5 && parsed.silent == 6);
     assert_true(parsed.reorder == 0.5 && parsed.unregistered == 1);
     assert_true(parsed.delay_us == 200 && parsed.rank == 8 && parsed.one_rank);
+    assert_int_equal(parsed.kill_read, 9);
     assert_int_equal(parsed.mute, 1);
     assert_int_equal(parsed.stuck, 1);
     assert_int_equal(fault_script_parse("rank=0", &parsed, why), TRYST_OK);
@@ -117,7 +119,7 @@ static void script_reasons(void **state)
     } rows[] = {
         {"kill=3,oops=1",
          "character 8: \"oops\" is not one of seed, rank, again, delay_us, "
-         "reorder, unregistered, drop_every, drop_after, kill, silent, "
+         "reorder, unregistered, drop_every, drop_after, kill, kill_read, silent, "
          "mute, stuck, clock_us"},
         {"kill=3,again=1", "character 14: again takes a share, 0 to below 1, not \"1\""},
         {"kill", "character 5: kill takes a number, not \"\""},
@@ -465,6 +467,66 @@ static void another_rank(void **state)
     node_close(&b);
 }
 
+/* Send a message of 9,000 bytes to a receive of b that borrows, until it is borrowed. */
+static void borrow_begin(struct node *a, struct node *b, struct test_bulk *send,
+                         struct test_bulk *recv)
+{
+    static uint8_t data[9000];
+    pattern_fill(data, sizeof data, 6);
+    assert_true(b->ep->borrows);
+    test_borrow_init(recv, 6, sizeof data);
+    test_bulk_init(send, 6, data, sizeof data, NULL);
+    assert_int_equal(b->ops->bulk_recv(b->ep, &recv->bulk), TRYST_OK);
+    assert_int_equal(a->ops->bulk_send(a->ep, &send->bulk), TRYST_OK);
+    assert_true(nodes_until(a, b, &recv->borrowed, 1000));
+}
+
+static void borrowed(void **state)
+{
+    struct node a, b;
+    struct test_bulk send, recv;
+    (void)state;
+    pair_open(&a, &b, "delay_us=200");
+    borrow_begin(&a, &b, &send, &recv);
+    assert_int_equal(test_borrow_read(&b, &recv, 1, 100, 6), TRYST_OK);
+    nodes_settle(&a, &b, 3);
+    assert_false(send.done);
+    assert_int_equal(b.ops->bulk_return(b.ep, &recv.bulk), TRYST_OK);
+    assert_true(nodes_until(&a, &b, &send.done, 1000));
+    assert_false(recv.done);
+    node_close(&a);
+    node_close(&b);
+}
+
+/* The endpoint breaks at the read that `text` names, b's second; nothing of the message
+ * counts, and its receive ends with the endpoint. */
+static void killed_reading(const char *text, const char *why)
+{
+    struct node a, b;
+    struct test_bulk send, recv;
+    pair_open(&a, &b, text);
+    borrow_begin(&a, &b, &send, &recv);
+    assert_int_equal(test_borrow_read(&b, &recv, 0, 100, 6), TRYST_OK);
+    assert_int_equal(test_borrow_read(&b, &recv, 100, 100, 6), TRYST_E_PEER);
+    assert_int_equal(b.ops->bulk_return(b.ep, &recv.bulk), TRYST_E_PEER);
+    assert_false(b.failed);
+    assert_true(nodes_until(&b, NULL, &b.failed, 1000));
+    assert_int_equal(b.failed_status, TRYST_E_PEER);
+    assert_string_equal(b.text, why);
+    node_close(&b);
+    assert_int_equal(recv.done_count, 1);
+    assert_int_equal(recv.status, TRYST_E_CANCELED);
+    node_close(&a);
+    assert_int_equal(send.done_count, 1);
+}
+
+static void killed_at_a_read(void **state)
+{
+    (void)state;
+    killed_reading("kill_read=2", "fault script: killed at read 2");
+    killed_reading("kill=3", "fault script: killed at event 3");
+}
+
 /* ---- registrations ---- */
 
 static struct rail inner_rail;
@@ -579,6 +641,8 @@ int main(void)
         cmocka_unit_test(reordered),
         cmocka_unit_test(silent_bulk),
         cmocka_unit_test(another_rank),
+        cmocka_unit_test(borrowed),
+        cmocka_unit_test(killed_at_a_read),
         cmocka_unit_test(registrations_are_the_outer_rails),
         cmocka_unit_test(registrations_fail),
     };

@@ -523,6 +523,36 @@ static void test_bulk_wakes(void **state)
     until_done(f, &t);
 }
 
+/* A message that is borrowed is no work: both ends sleep until it is returned. */
+static void test_sleep_while_borrowed(void **state)
+{
+    struct fixture *f = *state;
+    size_t bytes = 100000;
+    uint8_t *data = malloc(bytes);
+    struct test_bulk send, recv;
+    if (!f->to->ep->borrows) {
+        free(data);
+        skip();
+    }
+    pattern_fill(data, bytes, 8);
+    test_borrow_init(&recv, 8, bytes);
+    test_bulk_init(&send, 8, data, bytes, NULL);
+    assert_int_equal(f->to->ops->bulk_recv(f->to->ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(f->a.ops->bulk_send(f->a.ep, &send.bulk), TRYST_OK);
+    assert_true(nodes_until(&f->a, other(f), &recv.borrowed, 1000));
+    nodes_settle(&f->a, other(f), 3);
+    assert_int_equal(arm(&f->a), TRYST_OK);
+    assert_int_equal(arm(f->to), TRYST_OK);
+    assert_int_equal(test_borrow_read(f->to, &recv, 1, bytes - 1, 8), TRYST_OK);
+    assert_false(send.done);
+    assert_int_equal(f->to->ops->bulk_return(f->to->ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(arm(&f->a), TRYST_AGAIN);
+    if (!f->variant->loopback)
+        assert_int_equal(f->b.doorbells, 1);
+    assert_true(nodes_until(&f->a, other(f), &send.done, 1000));
+    free(data);
+}
+
 /* Bulk that came, that is being read, or that ended (or got room in the ring) after the
  * last progress: no sleep. */
 static void test_no_sleep_over_bulk(void **state)
@@ -647,6 +677,7 @@ int main(void)
         TEST(test_room_wakes),
         TEST(test_no_sleep_over_a_frame),
         TEST(test_bulk_wakes),
+        TEST(test_sleep_while_borrowed),
         TEST(test_no_sleep_over_bulk),
         TEST(test_no_sleep_over_room),
         TEST(test_no_sleep_over_an_end),

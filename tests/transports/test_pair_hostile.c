@@ -157,7 +157,7 @@ static void test_offer_address(void **state)
     struct pair_offer offer = {.tag = 1,
                                .slot = 0,
                                .mech = PAIR_MECH_READ,
-                               .where = UINT64_MAX - 100,
+                               .where = UINT64_C(1) << 63,
                                .bytes = 9000};
     static uint8_t data[9000];
     struct test_bulk recv;
@@ -168,6 +168,13 @@ static void test_offer_address(void **state)
     assert_false(recv.done);
     node_close_ep(&f->a);
     assert_int_equal(recv.status, TRYST_E_CANCELED);
+}
+
+static void test_offer_wraps(void **state)
+{
+    struct pair_offer offer = {
+        .slot = 3, .mech = PAIR_MECH_READ, .where = UINT64_MAX - 100, .bytes = 102};
+    offer_fails(state, &offer, "where 18446744073709551515");
 }
 
 static void announce(struct fixture *f, enum shm_type type, uint64_t region,
@@ -348,6 +355,169 @@ static void test_device_descriptors(void **state)
     fails_with(f, "too many descriptors of device memory");
     node_close_ep(&f->a);
     assert_int_equal(descriptors_open(), before);
+}
+
+/* --- receives that borrow --- */
+
+static struct test_bulk borrow; /* of 9,000 bytes, under tag 1 */
+
+static void borrow_post(struct fixture *f)
+{
+    test_borrow_init(&borrow, 1, 9000);
+    assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &borrow.bulk), TRYST_OK);
+}
+
+/* An offer to the receive fails the endpoint, and the receive ends with it. */
+static void borrow_fails(struct fixture *f, struct pair_offer offer, const char *text)
+{
+    offer.tag = 1;
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    fails_with(f, text);
+    assert_true(borrow.done && borrow.done_count == 1);
+    assert_int_equal(borrow.status, TRYST_E_PEER);
+}
+
+static void test_borrow_outside_region(void **state)
+{
+    struct fixture *f = *state;
+    borrow_post(f);
+    region_announce(f, 65536, sparse_make(65536));
+    borrow_fails(f,
+                 (struct pair_offer){
+                     .mech = PAIR_MECH_MAP, .region = 5, .where = 60000, .bytes = 9000},
+                 "mechanism 2, region 5, where 60000, 9000 bytes");
+    assert_int_equal(borrow.borrowed_count, 0);
+}
+
+static void test_borrow_mech(void **state)
+{
+    borrow_post(*state);
+    borrow_fails(*state, (struct pair_offer){.mech = 7, .bytes = 9000}, "mechanism 7");
+}
+
+static void test_borrow_wraps(void **state)
+{
+    borrow_post(*state);
+    borrow_fails(*state,
+                 (struct pair_offer){
+                     .mech = PAIR_MECH_READ, .where = UINT64_MAX - 100, .bytes = 9000},
+                 "where 18446744073709551515");
+}
+
+/* A borrowed message keeps its slot until it is returned. */
+static void test_borrow_slot_twice(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t data[9000];
+    struct pair_offer offer = {.tag = 1,
+                               .slot = 3,
+                               .mech = PAIR_MECH_READ,
+                               .where = (uint64_t)(uintptr_t)data,
+                               .bytes = 9000};
+    pattern_fill(data, sizeof data, 4);
+    borrow_post(f);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 3);
+    assert_true(borrow.borrowed);
+    assert_int_equal(test_borrow_read(&f->a, &borrow, 100, 8900, 4), TRYST_OK);
+    borrow_fails(f, offer, "slot 3");
+}
+
+/* The kernel refuses the read: the message is to come by copy. */
+static void test_borrow_address(void **state)
+{
+    struct fixture *f = *state;
+    struct pair_offer offer = {
+        .tag = 1, .mech = PAIR_MECH_READ, .where = UINT64_C(1) << 63, .bytes = 9000};
+    borrow_post(f);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 3);
+    assert_int_equal(test_borrow_read(&f->a, &borrow, 0, 100, 0), TRYST_AGAIN);
+    assert_int_equal(atomic_load(&pair_of(&f->b)->mine->answer[0]), PAIR_ANSWER_RETRY);
+    node_close_ep(&f->a);
+    assert_int_equal(borrow.done_count, 1);
+    assert_int_equal(borrow.status, TRYST_E_CANCELED);
+}
+
+/* Device memory is not readable by the host: the sender is to send from the host. */
+static void test_borrow_device(void **state)
+{
+    struct fixture *f = *state;
+    struct pair_offer offer = {
+        .tag = 1, .mech = PAIR_MECH_DEVICE, .region = 5, .bytes = 9000};
+    borrow_post(f);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 3);
+    assert_false(borrow.borrowed || borrow.done || f->a.failed);
+    assert_int_equal(atomic_load(&pair_of(&f->b)->mine->answer[0]), PAIR_ANSWER_RETRY);
+}
+
+static void canceled(struct fixture *f)
+{
+    f->a.ops->bulk_cancel(f->a.ep, &borrow.bulk);
+    assert_false(borrow.done);
+    nodes_settle(&f->a, NULL, 3);
+    assert_true(borrow.done && borrow.done_count == 1 && borrow.borrowed_count == 0);
+    assert_int_equal(borrow.status, TRYST_E_CANCELED);
+}
+
+/* A receive is withdrawn while its offer waits for its region, and while its message
+ * comes through the ring: `done` follows, and `borrowed` does not. */
+static void test_borrow_canceled(void **state)
+{
+    struct fixture *f = *state;
+    struct pair_offer offer = {
+        .tag = 1, .mech = PAIR_MECH_MAP, .region = 5, .bytes = 9000};
+    struct {
+        struct pair_first first;
+        uint8_t data[104];
+    } entry = {.first = {.tag = 1, .bytes = 208}};
+    borrow_post(f);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 3);
+    canceled(f);
+    assert_int_equal(atomic_load(&pair_of(&f->b)->mine->answer[0]), PAIR_ANSWER_TAKEN);
+    region_announce(f, 65536, sparse_make(65536));
+    borrow_post(f);
+    put(f, PAIR_FIRST, &entry, sizeof entry);
+    nodes_settle(&f->a, NULL, 3);
+    canceled(f);
+    put(f, PAIR_PIECE, entry.data, sizeof entry.data);
+    borrow_post(f);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 3);
+    assert_true(borrow.borrowed && !f->a.failed);
+    assert_int_equal(f->a.ops->bulk_return(f->a.ep, &borrow.bulk), TRYST_OK);
+    assert_false(borrow.done);
+}
+
+/* Regions that receives borrow from count until they are unmapped, though their owner has
+ * dropped them. */
+static void test_borrow_regions_huge(void **state)
+{
+    enum { HELD = 2 };
+    struct fixture *f = *state;
+    uint64_t third = (machine_bytes() / 3 - 4096) & ~UINT64_C(4095);
+    struct test_bulk held[HELD];
+    for (unsigned i = 0; i < HELD; i++) {
+        struct pair_offer offer = {
+            .tag = i, .slot = i, .mech = PAIR_MECH_MAP, .region = i, .bytes = 9000};
+        test_borrow_init(&held[i], i, 9000);
+        assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &held[i].bulk), TRYST_OK);
+        announce(f, SHM_REGION, i, third, sparse_make(third));
+        put(f, PAIR_OFFER, &offer, sizeof offer);
+        nodes_settle(&f->a, NULL, 3);
+        assert_true(held[i].borrowed);
+        announce(f, SHM_DROP, i, 0, -1);
+    }
+    assert_int_equal(f->a.ops->bulk_return(f->a.ep, &held[0].bulk), TRYST_OK);
+    announce(f, SHM_REGION, 3, third, sparse_make(third));
+    announce(f, SHM_REGION, 4, third, sparse_make(third));
+    nodes_settle(&f->a, NULL, 3);
+    assert_false(f->a.failed);
+    announce(f, SHM_REGION, 5, third, sparse_make(third));
+    fails_with(f, "more memory than this machine has");
+    assert_int_equal(held[1].status, TRYST_E_PEER);
 }
 
 static void test_piece_without_first(void **state)
@@ -615,7 +785,10 @@ static void storm(uint64_t seed)
     nodes_connect(&a, &b, &transport_shm);
     for (unsigned i = 0; i < COUNT; i++) {
         test_bulk_init(&send[i], i, data + (size_t)i * BYTES, BYTES, NULL);
-        test_bulk_init(&recv[i], i, data + (size_t)(COUNT + i) * BYTES, BYTES, NULL);
+        if (i % 2)
+            test_borrow_init(&recv[i], i, BYTES);
+        else
+            test_bulk_init(&recv[i], i, data + (size_t)(COUNT + i) * BYTES, BYTES, NULL);
         posted[i] = a.ops->bulk_recv(a.ep, &recv[i].bulk) == TRYST_OK;
         sent[i] = a.ops->bulk_send(a.ep, &send[i].bulk) == TRYST_OK;
     }
@@ -664,6 +837,7 @@ int main(void)
         TEST(test_offer_short),
         TEST(test_offer_slot_twice),
         TEST(test_offer_address),
+        TEST(test_offer_wraps),
         TEST(test_offer_outside_region),
         TEST(test_region_unsealed),
         TEST(test_region_late),
@@ -672,6 +846,14 @@ int main(void)
         TEST(test_region_wraps),
         TEST(test_device_none),
         TEST(test_device_descriptors),
+        TEST(test_borrow_outside_region),
+        TEST(test_borrow_mech),
+        TEST(test_borrow_wraps),
+        TEST(test_borrow_slot_twice),
+        TEST(test_borrow_address),
+        TEST(test_borrow_device),
+        TEST(test_borrow_canceled),
+        TEST(test_borrow_regions_huge),
         TEST(test_piece_without_first),
         TEST(test_first_too_short),
         TEST(test_first_with_too_much),

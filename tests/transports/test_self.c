@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Behaviour that only self has: finding the other end in this process, and refusing a
- * wrong one. For traffic, sleep and closing see test_pair.c and test_pair_ends.c. */
+/* Behaviour that only self has: finding the other end in this process, refusing a wrong
+ * one, and a reader beside a sender that closes. For traffic, sleep and closing see
+ * test_pair.c and test_pair_ends.c. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -120,6 +123,63 @@ static void test_stray_messages(void **state)
     assert_int_equal(descriptors_open(), descriptors);
 }
 
+/* --- a reader beside a sender that closes --- */
+
+enum { LENT_BYTES = 100000, ROUNDS = 100 };
+
+static _Atomic bool is_read; /* the reader has read once */
+
+/* Read the sender's message again and again until the sender has revoked it. */
+static void *reader_run(void *arg)
+{
+    struct node *node = arg;
+    struct test_bulk recv;
+    tryst_status status = TRYST_OK;
+    CHECK(node_open(node) && nodes_until(node, NULL, &node->ready, 20000));
+    test_borrow_init(&recv, 5, LENT_BYTES);
+    CHECK(node->ops->bulk_recv(node->ep, &recv.bulk) == TRYST_OK);
+    CHECK(transport_frame_send(node->ops, node->ep, "go", 2) == TRYST_OK);
+    CHECK(nodes_until(node, NULL, &recv.borrowed, 20000));
+    while (status == TRYST_OK) {
+        status = test_borrow_read(node, &recv, 0, LENT_BYTES, 5);
+        atomic_store_explicit(&is_read, true, memory_order_relaxed);
+    }
+    CHECK(status == TRYST_E_PEER);
+    CHECK(nodes_until(node, NULL, &recv.done, 20000) && recv.status == TRYST_E_PEER);
+    node_close(node);
+    return NULL;
+}
+
+/* Whatever the reader has read with TRYST_OK are the sender's bytes, though the sender
+ * overwrites them right after its `closed`. */
+static void test_closed_while_read(void **state)
+{
+    uint8_t *data = malloc(LENT_BYTES);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct node a = {0}, b = {0};
+        struct test_bulk send;
+        pthread_t reader;
+        atomic_store(&is_read, false);
+        pattern_fill(data, LENT_BYTES, 5);
+        nodes_link(&a, &b, &transport_self);
+        assert_int_equal(pthread_create(&reader, NULL, reader_run, &b), 0);
+        assert_true(node_open(&a) && nodes_until(&a, NULL, &a.ready, 20000));
+        while (a.frames == 0)
+            node_pump(&a);
+        test_bulk_init(&send, 5, data, LENT_BYTES, NULL);
+        assert_int_equal(a.ops->bulk_send(a.ep, &send.bulk), TRYST_OK);
+        while (!atomic_load_explicit(&is_read, memory_order_relaxed))
+            node_pump(&a);
+        node_close_ep(&a);
+        memset(data, 0x55, LENT_BYTES);
+        assert_int_equal(send.done_count, 1);
+        assert_int_equal(send.status, TRYST_E_CANCELED);
+        pthread_join(reader, NULL);
+        node_close(&a);
+    }
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_closed_before_claim),
         cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_stray_messages),
+        cmocka_unit_test(test_closed_while_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -640,6 +640,213 @@ static void test_regions_come_and_go(void **state)
     free(data);
 }
 
+/* --- receives that borrow --- */
+
+enum { BORROWED_BYTES = 300000 }; /* three pieces */
+
+/* Read a borrowed message whole, and return it. */
+static void borrowed_end(struct node *node, struct test_bulk *recv, uint64_t seed)
+{
+    for (size_t at = 0; at < recv->bytes; at += 100000)
+        assert_int_equal(test_borrow_read(node, recv, at, 100000, seed), TRYST_OK);
+    assert_int_equal(node->ops->bulk_return(node->ep, &recv->bulk), TRYST_OK);
+}
+
+/* A region, and two connected nodes that use it. */
+struct lender {
+    struct node a, b;
+    struct memory_cache *cache;
+    struct tryst_mem *mem;
+};
+
+static void lender_open(struct lender *lender)
+{
+    *lender = (struct lender){0};
+    nodes_connect(&lender->a, &lender->b, &transport_shm);
+    assert_int_equal(memory_cache_open(NULL, NULL, &lender->cache), TRYST_OK);
+    assert_int_equal(
+        memory_alloc(lender->cache, BORROWED_BYTES, TRYST_MEMORY_HOST, 0, &lender->mem),
+        TRYST_OK);
+    pattern_fill(lender->mem->data, BORROWED_BYTES, 3);
+}
+
+static void lender_close(struct lender *lender)
+{
+    node_close(&lender->a);
+    node_close(&lender->b);
+    memory_cache_close(lender->cache);
+}
+
+/* Let b post a receive that borrows, and a send the region. */
+static void lend(struct lender *lender, struct test_bulk *send, struct test_bulk *recv)
+{
+    struct node *a = &lender->a, *b = &lender->b;
+    test_borrow_init(recv, 3, BORROWED_BYTES);
+    test_bulk_init(send, 3, lender->mem->data, BORROWED_BYTES, lender->mem);
+    assert_int_equal(b->ops->bulk_recv(b->ep, &recv->bulk), TRYST_OK);
+    assert_int_equal(a->ops->bulk_send(a->ep, &send->bulk), TRYST_OK);
+}
+
+/* The owner releases its region while the peer borrows from it: the bytes can be read
+ * until the return, and then the mapping goes. */
+static void test_region_dropped(void **state)
+{
+    struct lender lender;
+    struct test_bulk send, recv;
+    struct shm_ep *ep;
+    lender_open(&lender);
+    lend(&lender, &send, &recv);
+    assert_true(nodes_until(&lender.a, &lender.b, &recv.borrowed, 5000));
+    memory_release(lender.mem);
+    nodes_settle(&lender.a, &lender.b, 3);
+    ep = (struct shm_ep *)lender.b.ep;
+    assert_int_equal(ep->regions_count, 0);
+    assert_int_equal(ep->mapped_bytes > 0, 1);
+    assert_int_equal(mappings_of("memfd:tryst-region"), 1);
+    borrowed_end(&lender.b, &recv, 3);
+    assert_int_equal(mappings_of("memfd:tryst-region"), 0);
+    assert_int_equal(ep->mapped_bytes, 0);
+    assert_true(nodes_until(&lender.a, &lender.b, &send.done, 5000));
+    lender_close(&lender);
+}
+
+/* The same, and the endpoint closes instead. */
+static void test_region_dropped_closed(void **state)
+{
+    struct lender lender;
+    struct test_bulk send, recv;
+    lender_open(&lender);
+    lend(&lender, &send, &recv);
+    assert_true(nodes_until(&lender.a, &lender.b, &recv.borrowed, 5000));
+    memory_release(lender.mem);
+    nodes_settle(&lender.a, &lender.b, 3);
+    node_close_ep(&lender.b);
+    assert_int_equal(recv.status, TRYST_E_CANCELED);
+    assert_int_equal(mappings_of("memfd:tryst-region"), 0);
+    lender_close(&lender);
+}
+
+/* An offer comes before its region: the receive borrows once the region has come. */
+static void test_borrow_before_region(void **state)
+{
+    struct lender lender;
+    struct test_bulk send, recv;
+    lender_open(&lender);
+    lend(&lender, &send, &recv);
+    for (unsigned i = 0; i < 5; i++) /* without the link's messages */
+        lender.b.ops->progress(lender.b.rail);
+    assert_false(recv.borrowed);
+    assert_int_equal(lender.b.ops->arm(lender.b.rail), TRYST_OK);
+    assert_true(nodes_until(&lender.b, NULL, &recv.borrowed, 5000));
+    borrowed_end(&lender.b, &recv, 3);
+    assert_true(nodes_until(&lender.a, NULL, &send.done, 5000));
+    assert_int_equal(recv.borrowed_count, 1);
+    memory_release(lender.mem);
+    lender_close(&lender);
+}
+
+/* A region comes without its descriptor: the message comes by copy. */
+static void test_borrow_unmapped(void **state)
+{
+    struct lender lender;
+    struct test_bulk send, recv;
+    lender_open(&lender);
+    lender.b.drop_fds = true;
+    lend(&lender, &send, &recv);
+    assert_true(nodes_until(&lender.a, &lender.b, &recv.borrowed, 5000));
+    assert_int_equal(recv.borrowed_count, 1);
+    assert_int_equal(((struct shm_ep *)lender.a.ep)->out_mechs & SHM_CAN_MAP, 0);
+    assert_true(nodes_until(&lender.a, &lender.b, &send.done, 5000)); /* in the ring */
+    borrowed_end(&lender.b, &recv, 3);
+    memory_release(lender.mem);
+    lender_close(&lender);
+}
+
+/* A message comes by copy, and there is no memory for it. The next one arrives. */
+static void test_borrow_no_memory(void **state)
+{
+    struct lender lender;
+    struct test_bulk send, recv;
+    lender_open(&lender);
+    lender.b.drop_fds = true;
+    lend(&lender, &send, &recv);
+    for (unsigned i = 0; i < 3; i++)
+        node_pump(&lender.b); /* the region, the offer: DENIED */
+    node_pump(&lender.a);     /* the first piece is in the ring */
+    assert_false(recv.borrowed);
+    alloc_fail_at(1);
+    node_pump(&lender.b);
+    assert_true(alloc_fail_off());
+    assert_true(nodes_until(&lender.a, &lender.b, &send.done, 5000));
+    assert_true(recv.done && recv.done_count == 1 && recv.borrowed_count == 0);
+    assert_int_equal(recv.status, TRYST_E_NOMEM);
+    lend(&lender, &send, &recv);
+    assert_true(nodes_until(&lender.a, &lender.b, &recv.borrowed, 5000));
+    borrowed_end(&lender.b, &recv, 3);
+    memory_release(lender.mem);
+    lender_close(&lender);
+}
+
+/* process_vm_readv is refused in the middle of a message: the message comes by copy, and
+ * the rest is read from there. */
+static void child_refused_reading(struct node *node)
+{
+    struct test_bulk recv;
+    open_ready(node);
+    test_borrow_init(&recv, 3, BORROWED_BYTES);
+    CHECK(node->ops->bulk_recv(node->ep, &recv.bulk) == TRYST_OK);
+    CHECK(transport_frame_send(node->ops, node->ep, "go", 2) == TRYST_OK);
+    CHECK(nodes_until(node, NULL, &recv.borrowed, 20000));
+    CHECK(test_borrow_read(node, &recv, 0, 100000, 3) == TRYST_OK);
+    deny(SYS_process_vm_readv, EPERM);
+    recv.borrowed = false;
+    CHECK(test_borrow_read(node, &recv, 100000, 100000, 3) == TRYST_AGAIN);
+    CHECK(!recv.borrowed && !recv.done);
+    CHECK(nodes_until(node, NULL, &recv.borrowed, 20000));
+    CHECK(recv.borrowed_count == 2 && recv.bytes == BORROWED_BYTES);
+    CHECK(test_borrow_read(node, &recv, 100000, 100000, 3) == TRYST_OK);
+    CHECK(test_borrow_read(node, &recv, 200000, 100000, 3) == TRYST_OK);
+    CHECK(node->ops->bulk_return(node->ep, &recv.bulk) == TRYST_OK);
+    linger(node);
+    node_close(node);
+}
+
+static void test_borrow_refused(void **state)
+{
+    struct node a = {.mech = 2}, b = {.mech = 2};
+    void *data = malloc(BORROWED_BYTES);
+    pid_t child = nodes_fork(&a, &b, &transport_shm, child_refused_reading);
+    open_ready(&a);
+    send_one(&a, 3, data, BORROWED_BYTES, NULL);
+    assert_false(a.failed);
+    node_close(&a);
+    assert_int_equal(child_wait(child), 0);
+    free(data);
+}
+
+/* The sender is killed while its message is borrowed: what was read by process_vm_readv
+ * does not count. */
+static void test_lender_killed(void **state)
+{
+    struct node a = {.mech = 2}, b = {.mech = 2};
+    struct test_bulk recv;
+    pid_t child = nodes_fork(&a, &b, &transport_shm, child_offers_and_waits);
+    open_ready(&a);
+    test_borrow_init(&recv, 1, 64 * MIB);
+    assert_int_equal(a.ops->bulk_recv(a.ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(transport_frame_send(a.ops, a.ep, "go", 2), TRYST_OK);
+    assert_true(nodes_until(&a, NULL, &recv.borrowed, 10000));
+    assert_int_equal(test_borrow_read(&a, &recv, 5, 1000, 1), TRYST_OK);
+    kill(child, SIGKILL);
+    assert_int_equal(child_wait(child), 128 + SIGKILL);
+    assert_int_equal(a.ops->bulk_return(a.ep, &recv.bulk), TRYST_E_PEER);
+    assert_true(nodes_until(&a, NULL, &recv.done, 5000));
+    assert_int_equal(recv.status, TRYST_E_PEER);
+    assert_false(a.failed); /* the link reports a death, not the transport */
+    node_close(&a);
+    assert_int_equal(recv.done_count, 1);
+}
+
 static void test_probe(void **state)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -669,6 +876,13 @@ int main(void)
         cmocka_unit_test(test_idle_cost),
         cmocka_unit_test(test_region_life),
         cmocka_unit_test(test_regions_come_and_go),
+        cmocka_unit_test(test_region_dropped),
+        cmocka_unit_test(test_region_dropped_closed),
+        cmocka_unit_test(test_borrow_before_region),
+        cmocka_unit_test(test_borrow_unmapped),
+        cmocka_unit_test(test_borrow_no_memory),
+        cmocka_unit_test(test_borrow_refused),
+        cmocka_unit_test(test_lender_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

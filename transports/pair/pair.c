@@ -46,8 +46,8 @@ tryst_status pair_rail_open(const struct rail_params *params,
     struct pair_rail *rail = mem_zalloc(ops->rail_bytes);
     if (!rail)
         return TRYST_E_NOMEM;
-    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES,
-                                    2 * PAIR_FRAME_MAX + TRANSPORT_PIECE_BYTES);
+    rail->frame =
+        mem_alloc_aligned(PAIR_LINE_BYTES, 2 * PAIR_FRAME_MAX + TRANSPORT_PIECE_BYTES);
     if (!rail->frame) {
         mem_free(rail);
         return TRYST_E_NOMEM;
@@ -362,21 +362,25 @@ void pair_wake(struct pair_ep *ep, uint32_t reasons)
     ep->base.rail->events->doorbell(&ep->base);
 }
 
+/* True if an answer waits for an offer of this side. */
+static bool is_answered(const struct pair_ep *ep)
+{
+    return ep->slots_used &&
+           atomic_load_explicit(&ep->mine->answered, memory_order_relaxed) != 0;
+}
+
 /* Set `asleep`, then check for work once more. False: there is work. */
 static bool sleep_begin(struct pair_ep *ep)
 {
     bool room = ep->wants_room || ep->jobs_count > 0;
     if (ep->loopback)
-        return !ring_rx_ready(&ep->rx) && !ep->slots_used && !ep->jobs_count;
+        return !ring_rx_ready(&ep->rx) && !is_answered(ep) && !ep->jobs_count;
     /* acq_rel: the checks below come after it. Partner: pair_wake, which comes after each
      * store that the checks can find. */
     (void)atomic_exchange_explicit(&ep->mine->asleep,
                                    PAIR_ASLEEP | (room ? PAIR_WANTS_ROOM : 0),
                                    memory_order_acq_rel);
-    if (ring_rx_ready(&ep->rx))
-        return false;
-    if (ep->slots_used &&
-        atomic_load_explicit(&ep->mine->answered, memory_order_relaxed) != 0)
+    if (ring_rx_ready(&ep->rx) || is_answered(ep))
         return false;
     if (!room || !ring_tx_moved(&ep->tx))
         return true;

@@ -59,7 +59,7 @@ enum pair_copy {
 struct pair_op {
     struct list_node node; /**< first: bulk = container_of(node, struct bulk, scratch) */
     struct pair_ep *ep;
-    uint64_t where;      /**< pair_offer.where of the bulk */
+    uint64_t where;      /**< pair_offer.where of the bulk; where + bytes does not wrap */
     uint64_t region;     /**< pair_offer.region of the bulk */
     uint64_t bytes;      /**< bytes of the message */
     uint64_t moved;      /**< bytes of the message that are copied so far */
@@ -67,11 +67,10 @@ struct pair_op {
     uint8_t mech;        /**< enum pair_mech */
     uint8_t slot;
     uint8_t started; /**< send through the ring: its first piece is in the ring */
-    uint8_t is_lent; /**< receive: in ep->borrowed */
+    uint8_t is_lent; /**< receive that borrows: its message has come */
     union {
-        struct pair_job
-            *job;   /**< receive into device memory (pair_device.c), else NULL */
-        void *lent; /**< receive that borrows: for pair_ops.lend */
+        struct pair_job *job; /**< receive into device memory (pair_device.c), or NULL */
+        void *lent;           /**< receive that borrows: for pair_ops.lend */
     };
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
@@ -104,9 +103,9 @@ struct pair_ops {
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
     /** Handle PAIR_ANSWER_DENIED: drop `mech` from the choices (shm), or fail (self). */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
-    /** Make `bytes` bytes from byte `at` on of the peer's offer readable at *data_p, until
-     *  `close`; bytes that must be copied for that are copied to `to`. PAIR_COPY_OK, or
-     *  another outcome, without `close`. */
+    /** Make `bytes` bytes from byte `at` on of the peer's offer readable at *data_p,
+     *  until `close`; bytes that must be copied for that are copied to `to`.
+     *  PAIR_COPY_OK, or another outcome, without `close`. */
     enum pair_copy (*open)(struct pair_ep *ep, const struct bulk *bulk, uint64_t at,
                            uint64_t bytes, void *to, const void **data_p);
     void (*close)(struct pair_ep *ep); /**< NULL: nothing to do */
@@ -182,7 +181,7 @@ struct pair_ep {
     struct bulk *slot[PAIR_SLOTS]; /**< sends that this side has offered, by slot */
     struct list posted[PAIR_BUCKETS];
     struct list waiting;  /**< receives after PAIR_COPY_LATER */
-    struct list borrowed; /**< receives that borrow, whose messages have come */
+    struct list borrowed; /**< receives that borrow, with a message that has come */
     /** Receive for the bulk that comes through the ring. NULL: none comes, or its bytes
      *  are dropped. */
     struct bulk *incoming;

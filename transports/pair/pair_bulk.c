@@ -46,7 +46,7 @@ static struct pair_op *op_start(struct pair_ep *ep, struct bulk *bulk)
     return op;
 }
 
-/* Let go of what a receive holds: what its message lies in, or memory for the device. */
+/* Release what a receive holds: its borrowed message, or memory for the device. */
 static void hold_drop(struct pair_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -155,6 +155,11 @@ void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk)
         finish(ep, bulk, TRYST_E_CANCELED);
         return;
     }
+    if (bulk->borrowed && ep->incoming == bulk) {
+        ep->incoming = NULL;
+        finish(ep, bulk, TRYST_E_CANCELED);
+        return;
+    }
     list_for_each_safe (bucket(ep, bulk->tag), node, after) {
         if (pair_bulk_of(node) != bulk)
             continue;
@@ -196,9 +201,13 @@ static void read_queue(struct pair_rail *rail, struct bulk *bulk)
 
 static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer);
 
-static void offer_bad(struct pair_ep *ep)
+static void offer_bad(struct pair_ep *ep, const struct pair_op *op)
 {
-    pair_fail(ep, TRYST_E_PROTOCOL, "bulk: the peer offered memory that is not its own");
+    pair_fail(ep, TRYST_E_PROTOCOL,
+              "bulk: the peer offered memory that is not its own: mechanism %u, region "
+              "%llu, where %llu, %llu bytes",
+              op->mech, (unsigned long long)op->region, (unsigned long long)op->where,
+              (unsigned long long)op->bytes);
 }
 
 /* Leave a message that has come where it is, for bulk_read. */
@@ -210,18 +219,27 @@ static void borrow(struct pair_ep *ep, struct bulk *bulk)
     bulk->borrowed(bulk, op->bytes);
 }
 
+/* Hold what the offer lies in. */
+static enum pair_copy lend(struct pair_ep *ep, struct bulk *bulk)
+{
+    const struct pair_ops *ops = pair_ep_rail(ep)->ops;
+    if (pair_op_of(bulk)->mech == PAIR_MECH_DEVICE)
+        return PAIR_COPY_RETRY; /* as for each receive in host memory */
+    return ops->lend ? ops->lend(ep, bulk) : PAIR_COPY_OK;
+}
+
 static void offer_borrow(struct pair_ep *ep, struct bulk *bulk)
 {
     struct pair_op *op = pair_op_of(bulk);
-    const struct pair_ops *ops = pair_ep_rail(ep)->ops;
-    switch (ops->lend ? ops->lend(ep, bulk) : PAIR_COPY_OK) {
+    op->is_lent = true;
+    switch (lend(ep, bulk)) {
     case PAIR_COPY_OK: borrow(ep, bulk); break;
     case PAIR_COPY_LATER: list_push_back(&ep->waiting, &op->node); break;
     case PAIR_COPY_RETRY: read_refuse(ep, bulk, PAIR_ANSWER_RETRY); break;
     case PAIR_COPY_DENIED: read_refuse(ep, bulk, PAIR_ANSWER_DENIED); break;
     case PAIR_COPY_GONE:
     case PAIR_COPY_BAD:
-        offer_bad(ep);
+        offer_bad(ep, op);
         finish(ep, bulk, TRYST_E_PEER);
         break;
     }
@@ -272,6 +290,11 @@ static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
         pair_fail(ep, TRYST_E_PROTOCOL,
                   "shared ring: an offer with slot %u, mechanism %u", offer.slot,
                   offer.mech);
+        return;
+    }
+    if (offer.where > UINT64_MAX - offer.bytes) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: an offer of %llu bytes, where %llu",
+                  (unsigned long long)offer.bytes, (unsigned long long)offer.where);
         return;
     }
     offer_handle(ep, &offer);
@@ -379,7 +402,7 @@ int pair_reads_advance(struct pair_rail *rail)
     case PAIR_COPY_DENIED: read_refuse(ep, bulk, PAIR_ANSWER_DENIED); break;
     case PAIR_COPY_GONE: read_end(ep, bulk, TRYST_E_PEER); break;
     case PAIR_COPY_BAD:
-        offer_bad(ep);
+        offer_bad(ep, op);
         read_end(ep, bulk, TRYST_E_PEER);
         break;
     }
@@ -402,7 +425,9 @@ static tryst_status borrowed_fail(struct pair_ep *ep, struct bulk *bulk,
     switch (outcome) {
     case PAIR_COPY_RETRY: read_refuse(ep, bulk, PAIR_ANSWER_RETRY); return TRYST_AGAIN;
     case PAIR_COPY_DENIED: read_refuse(ep, bulk, PAIR_ANSWER_DENIED); return TRYST_AGAIN;
-    case PAIR_COPY_BAD: offer_bad(ep); return TRYST_E_PEER; /* pair_bulk_end follows */
+    case PAIR_COPY_BAD:
+        offer_bad(ep, pair_op_of(bulk));
+        return TRYST_E_PEER; /* pair_bulk_end follows */
     default:
         borrowed_remove(ep, bulk);
         finish(ep, bulk, TRYST_E_PEER);
@@ -418,6 +443,7 @@ tryst_status pair_bulk_read(struct endpoint *base, struct bulk *bulk, size_t at,
     const struct pair_op *op = pair_op_of(bulk);
     uint8_t *piece = pair_ep_rail(ep)->piece;
     assert(op->is_lent && at <= op->bytes && bytes <= op->bytes - at);
+    assert(bytes <= TRANSPORT_PIECE_BYTES);
     if (ep->state != PAIR_READY)
         return TRYST_E_PEER;
     if (op->mech == PAIR_MECH_RING) {

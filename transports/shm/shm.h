@@ -91,7 +91,7 @@ struct shm_ep {
     struct list regions; /**< regions of the peer: struct shm_mapped */
     uint32_t regions_count;
     uint32_t device_fds;      /**< number of descriptors in `regions` */
-    uint64_t mapped_bytes;    /**< bytes of host memory that `regions` map here */
+    uint64_t mapped_bytes;    /**< bytes of the peer's host memory that are mapped here */
     uint32_t device_fds_sent; /**< descriptors of announced regions on devices */
     uint32_t staged;          /**< number of sends by PAIR_MECH_STAGE */
     size_t announced_words;   /**< words of `announced` */

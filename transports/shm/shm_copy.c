@@ -120,7 +120,7 @@ static enum pair_copy open_by_read(struct shm_ep *ep, uint64_t where, void *to,
 }
 
 enum pair_copy shm_bytes_open(struct pair_ep *pair, const struct bulk *bulk, uint64_t at,
-                        uint64_t bytes, void *to, const void **data_p)
+                              uint64_t bytes, void *to, const void **data_p)
 {
     struct shm_ep *ep = (struct shm_ep *)pair;
     const struct pair_op *op = pair_op_of((struct bulk *)bulk);

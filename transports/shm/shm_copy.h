@@ -15,7 +15,7 @@ int shm_read_probe(void);
 enum pair_copy shm_read_confirm(struct shm_ep *ep);
 /** Slots of struct pair_ops. */
 enum pair_copy shm_bytes_open(struct pair_ep *pair, const struct bulk *bulk, uint64_t at,
-                        uint64_t bytes, void *to, const void **data_p);
+                              uint64_t bytes, void *to, const void **data_p);
 enum pair_copy shm_confirm(struct pair_ep *pair, const struct bulk *bulk);
 
 #endif

@@ -13,8 +13,8 @@
  * What one peer's messages keep here is bounded: regions (SHM_REGIONS_MAX), descriptors
  * (SHM_DEVICE_FDS_MAX), and mapped bytes (the machine's memory and swap: a memory file is
  * allocated in full, so an honest peer cannot announce more).
- * A region that a copy reads, or a receive borrows from, is not closed: it is kept, out of
- * all lists, until its last reader has ended.
+ * A region that a copy reads, or a receive borrows from, is not closed: it is kept, out
+ * of all lists, until its last reader has ended.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -261,8 +261,10 @@ static void mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
 {
     shm_imports_close(shm_ep_rail(ep), mapped);
     foreign_fd_close(mapped->fd);
-    if (mapped->base)
+    if (mapped->base) {
         munmap(mapped->base, mapped->bytes);
+        ep->mapped_bytes -= mapped->bytes;
+    }
     mem_free(mapped);
 }
 
@@ -271,7 +273,6 @@ static void mapped_drop(struct shm_ep *ep, struct shm_mapped *mapped)
     list_remove(&mapped->node);
     ep->regions_count--;
     ep->device_fds -= mapped->fd >= 0;
-    ep->mapped_bytes -= mapped->base ? mapped->bytes : 0;
     mapped->dropped = true;
     if (!mapped->users)
         mapped_free(ep, mapped);

@@ -3,7 +3,7 @@
  *
  * Idea: the linker replaces transport_rail_open (--wrap). The replacement opens the rail
  * with a copy of the transport's table in which a few functions are those below. Rails
- * and endpoints stay the transport's own.
+ * and endpoints stay the transport's own, so receives borrow where the transport's do.
  * Invariant: towards the library above the contract of transport.h holds: a frame that
  * was begun can be committed, each bulk is done once. */
 #include <pthread.h>

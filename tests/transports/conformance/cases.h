@@ -21,6 +21,12 @@ void body_bulk_unexpected(struct conf_ctx *ctx);
 void body_control_ahead(struct conf_ctx *ctx);
 void body_bulk_huge(struct conf_ctx *ctx);
 
+/** borrow.c */
+void body_bulk_borrow(struct conf_ctx *ctx);
+void body_bulk_borrow_many(struct conf_ctx *ctx);
+void body_bulk_borrow_cancel(struct conf_ctx *ctx);
+void body_close_borrowed(struct conf_ctx *ctx);
+
 /** device.c */
 void body_device_raw(struct conf_ctx *ctx);
 

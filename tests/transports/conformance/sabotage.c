@@ -123,6 +123,50 @@ static tryst_status rail_without_devices(const struct rail_params *params,
     return status;
 }
 
+/* A send that its caller takes for done, while the peer may still read the bytes. */
+static struct bulk *early, early_sent;
+
+static void early_ended(struct bulk *bulk, tryst_status status, size_t bytes)
+{
+}
+
+static tryst_status send_early(struct endpoint *ep, struct bulk *bulk)
+{
+    early_sent = *bulk;
+    early_sent.done = early_ended;
+    tryst_status status = good->bulk_send(ep, &early_sent);
+    early = status == TRYST_OK ? bulk : NULL;
+    return status;
+}
+
+static int progress_early(struct rail *rail)
+{
+    struct bulk *bulk = early;
+    early = NULL;
+    if (bulk)
+        bulk->done(bulk, TRYST_OK, bulk->bytes);
+    return good->progress(rail);
+}
+
+static tryst_status read_shifted(struct endpoint *ep, struct bulk *bulk, size_t at,
+                                 size_t bytes, bulk_use use, void *arg)
+{
+    return good->bulk_read(ep, bulk, at >= 8 ? at - 8 : at, bytes, use, arg);
+}
+
+static tryst_status read_not(struct endpoint *ep, struct bulk *bulk, size_t at,
+                             size_t bytes, bulk_use use, void *arg)
+{
+    return TRYST_OK;
+}
+
+/* Count what was read though the sender has revoked it. */
+static tryst_status return_counts(struct endpoint *ep, struct bulk *bulk)
+{
+    (void)good->bulk_return(ep, bulk);
+    return TRYST_OK;
+}
+
 static tryst_status bulk_watched(struct endpoint *ep, struct bulk *bulk)
 {
     watched = bulk->data;
@@ -230,6 +274,11 @@ const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
         {"device_shifted", {.bulk_send = device_shifted}},
         {"device_early", {.bulk_recv = device_early}},
         {"device_taken", {.rail_open = rail_without_devices, .bulk_recv = device_taken}},
+        {"borrow_early", {.bulk_send = send_early, .progress = progress_early}},
+        {"borrow_shifted", {.bulk_read = read_shifted}},
+        {"borrow_unread", {.bulk_read = read_not}},
+        {"borrow_revoked", {.bulk_return = return_counts}},
+        {"borrow_kept", {.bulk_cancel = cancel_ignored}},
         {"written_after_close",
          {.bulk_recv = bulk_watched,
           .ep_close = close_noted,
@@ -257,6 +306,8 @@ const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
         bad.bulk_send = with->bulk_send ? with->bulk_send : ops->bulk_send;
         bad.bulk_recv = with->bulk_recv ? with->bulk_recv : ops->bulk_recv;
         bad.bulk_cancel = with->bulk_cancel ? with->bulk_cancel : ops->bulk_cancel;
+        bad.bulk_read = with->bulk_read ? with->bulk_read : ops->bulk_read;
+        bad.bulk_return = with->bulk_return ? with->bulk_return : ops->bulk_return;
         bad.ep_close = with->ep_close ? with->ep_close : ops->ep_close;
         bad.progress = with->progress ? with->progress : ops->progress;
         bad.arm = with->arm ? with->arm : ops->arm;

@@ -32,6 +32,16 @@ size_t pattern_differs(const void *data, size_t bytes, uint64_t pattern)
     return bytes;
 }
 
+static void traffic_end(struct traffic *traffic, tryst_status status, size_t bytes)
+{
+    traffic->done = 1;
+    traffic->borrowed = false;
+    traffic->status = status;
+    traffic->got = bytes;
+    traffic->peer->bulk_live--;
+    memset(&traffic->bulk, 0xdd, sizeof traffic->bulk);
+}
+
 static void on_done(struct bulk *bulk, tryst_status status, size_t bytes)
 {
     struct traffic *traffic =
@@ -44,11 +54,20 @@ static void on_done(struct bulk *bulk, tryst_status status, size_t bytes)
     CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_CANCELED ||
                         status == TRYST_E_MISMATCH || status == TRYST_E_PEER ||
                         (status == TRYST_E_UNSUPPORTED && traffic->raw));
-    traffic->done = 1;
-    traffic->status = status;
+    traffic_end(traffic, status, bytes);
+}
+
+static void on_borrowed(struct bulk *bulk, size_t bytes)
+{
+    struct traffic *traffic =
+        (struct traffic *)((char *)bulk - offsetof(struct traffic, bulk));
+    struct conf_ctx *ctx = traffic->peer->ctx;
+    if (ctx->inside)
+        CONF_FAIL(ctx, "a message was reported inside the call that posted its receive");
+    CONF_CHECK(ctx, !traffic->done && !traffic->borrowed && !traffic->canceled);
+    CONF_CHECK(ctx, bytes <= traffic->bytes);
+    traffic->borrowed = true;
     traffic->got = bytes;
-    traffic->peer->bulk_live--;
-    memset(bulk, 0xdd, sizeof *bulk);
 }
 
 /* Each tag uses another device, so each pair of devices is covered. */
@@ -97,6 +116,15 @@ void traffic_host_send_make(struct traffic *traffic, struct conf_peer *peer, uin
 {
     traffic_make(traffic, peer, tag, bytes, offset, CONF_SENDS, false);
     pattern_fill(traffic->data, bytes, pattern);
+}
+
+void traffic_borrow_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
+                         size_t bytes)
+{
+    traffic_make(traffic, peer, tag, bytes, 0, CONF_RECEIVES, false);
+    traffic->bulk.data = NULL;
+    traffic->bulk.mem = NULL;
+    traffic->bulk.borrowed = on_borrowed;
 }
 
 void traffic_free(struct traffic *traffic)
@@ -151,9 +179,56 @@ void traffic_start(struct traffic *traffic)
     CONF_EQUAL(traffic->peer->ctx, status, TRYST_OK);
 }
 
+/* A piece that is being read: where it goes, and how many bytes were asked for. */
+struct piece {
+    struct traffic *traffic;
+    uint8_t *to;
+    size_t bytes;
+    int used;
+};
+
+static void piece_use(void *arg, const void *data, size_t bytes)
+{
+    struct piece *piece = arg;
+    CONF_EQUAL(piece->traffic->peer->ctx, bytes, piece->bytes);
+    memcpy(piece->to, data, bytes);
+    piece->used++;
+}
+
+tryst_status traffic_read(struct traffic *traffic, size_t at, size_t bytes)
+{
+    struct conf_ctx *ctx = traffic->peer->ctx;
+    struct piece piece = {.traffic = traffic, .to = traffic->data + at, .bytes = bytes};
+    CONF_CHECK(ctx, traffic->borrowed);
+    ctx->inside++;
+    tryst_status status = ctx->ops->bulk_read(traffic->peer->ep, &traffic->bulk, at,
+                                              bytes, piece_use, &piece);
+    ctx->inside--;
+    CONF_EQUAL(ctx, piece.used, status == TRYST_OK);
+    CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_AGAIN ||
+                        status == TRYST_E_PEER || status == TRYST_E_NOMEM);
+    traffic->borrowed = status == TRYST_OK;
+    return status;
+}
+
+tryst_status traffic_return(struct traffic *traffic)
+{
+    struct conf_ctx *ctx = traffic->peer->ctx;
+    CONF_CHECK(ctx, traffic->borrowed);
+    ctx->inside++;
+    tryst_status status = ctx->ops->bulk_return(traffic->peer->ep, &traffic->bulk);
+    ctx->inside--;
+    CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_PEER);
+    traffic->borrowed = false;
+    if (status == TRYST_OK)
+        traffic_end(traffic, TRYST_OK, traffic->got);
+    return status;
+}
+
 void traffic_cancel(struct traffic *traffic)
 {
     struct conf_peer *peer = traffic->peer;
+    traffic->canceled = true;
     peer->ctx->inside++;
     if (traffic->staged)
         bounce_cancel(peer->ep, &traffic->bulk);

@@ -27,6 +27,8 @@ struct traffic {
     int done;    /**< calls of `done` */
     tryst_status status;
     size_t got;
+    bool borrowed; /**< a receive that borrows: its bytes can be read */
+    bool canceled; /**< traffic_cancel was called */
 };
 
 /** Make a buffer of `bytes` that begins `offset` bytes behind an 8-byte boundary (offset
@@ -38,11 +40,20 @@ void traffic_send_make(struct traffic *traffic, struct conf_peer *peer, uint64_t
 /** Make the same from host memory, whatever memory the subject has. */
 void traffic_host_send_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
                             size_t bytes, unsigned offset, uint64_t pattern);
+/** Make a receive that borrows. What is read of it goes into its buffer. */
+void traffic_borrow_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
+                         size_t bytes);
 void traffic_free(struct traffic *traffic);
 
 /** Start the transfer; the second form steps while the transport returns AGAIN. */
 tryst_status traffic_try(struct traffic *traffic);
 void traffic_start(struct traffic *traffic);
+/** Read `bytes` bytes, from byte `at` on, of a borrowed message; return the status of
+ *  bulk_read. */
+tryst_status traffic_read(struct traffic *traffic, size_t at, size_t bytes);
+/** Return a borrowed message; return the status of bulk_return. TRYST_OK: the receive
+ *  counts as done. */
+tryst_status traffic_return(struct traffic *traffic);
 /** Withdraw a receive. */
 void traffic_cancel(struct traffic *traffic);
 

@@ -24,7 +24,19 @@ static struct fault_ep *inner_ep(const struct endpoint *inner)
 
 /* ---- the script ---- */
 
-/* Count an event on `ep`: a frame or bulk is started, or a frame arrives. */
+/* Break the endpoint. */
+static void ep_break(struct fault_ep *ep, const char *what, uint64_t number)
+{
+    if (ep->broken || ep->failed_reported)
+        return;
+    ep->broken = true;
+    (void)snprintf(ep->text, sizeof ep->text, "fault script: killed at %s %llu", what,
+                   (unsigned long long)number);
+    list_push_back(&ep_rail(ep)->failing, &ep->failing_node);
+}
+
+/* Count an event on `ep`: a frame or bulk is started, a frame arrives, or a borrowed bulk
+ * is read. */
 static void event_count(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
@@ -34,12 +46,16 @@ static void event_count(struct fault_ep *ep)
     uint64_t event = ++rail->events;
     if (script->silent == event)
         ep->silent = true;
-    if (script->kill != event || ep->broken || ep->failed_reported)
-        return;
-    ep->broken = true;
-    (void)snprintf(ep->text, sizeof ep->text, "fault script: killed at event %llu",
-                   (unsigned long long)event);
-    list_push_back(&rail->failing, &ep->failing_node);
+    if (script->kill == event)
+        ep_break(ep, "event", event);
+}
+
+static void read_count(struct fault_ep *ep)
+{
+    struct fault_rail *rail = ep_rail(ep);
+    event_count(ep);
+    if (!ep->spared && ++rail->reads == rail->script.kill_read)
+        ep_break(ep, "read", rail->reads);
 }
 
 static bool share_drawn(struct fault_rail *rail, enum fault_stream stream, double share)
@@ -86,6 +102,7 @@ static void on_frame(struct endpoint *inner, const void *data, size_t bytes)
 static void on_ready(struct endpoint *inner, tryst_status status, const char *text)
 {
     struct fault_ep *ep = inner_ep(inner);
+    ep->base.borrows = inner->borrows;
     ep->base.rail->events->ready(&ep->base, status, text);
 }
 
@@ -273,6 +290,24 @@ static void fault_bulk_cancel(struct endpoint *base, struct bulk *bulk)
     ep->inner->rail->ops->bulk_cancel(ep->inner, bulk);
 }
 
+static tryst_status fault_bulk_read(struct endpoint *base, struct bulk *bulk, size_t at,
+                                    size_t bytes, bulk_use use, void *arg)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    read_count(ep);
+    if (ep->broken) /* `done` follows from ep_close */
+        return TRYST_E_PEER;
+    return ep->inner->rail->ops->bulk_read(ep->inner, bulk, at, bytes, use, arg);
+}
+
+static tryst_status fault_bulk_return(struct endpoint *base, struct bulk *bulk)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    if (ep->broken)
+        return TRYST_E_PEER;
+    return ep->inner->rail->ops->bulk_return(ep->inner, bulk);
+}
+
 /* ---- registrations, in the region's slot of the outer rail ---- */
 
 static tryst_status fault_mem_register(struct rail *base, struct tryst_mem *mem,
@@ -332,6 +367,8 @@ const struct transport_ops fault_ops = {
     .bulk_recv = fault_bulk_recv,
     .bulk_send = fault_bulk_send,
     .bulk_cancel = fault_bulk_cancel,
+    .bulk_read = fault_bulk_read,
+    .bulk_return = fault_bulk_return,
     .mem_register = fault_mem_register,
     .mem_unregister = fault_mem_unregister,
 };

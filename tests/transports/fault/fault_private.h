@@ -31,7 +31,8 @@ struct fault_rail {
     struct rail *inner;
     struct fault_script script;
     struct random random[STREAMS];
-    uint64_t frames, events; /**< numbers of the newest sent frame and event */
+    /** Numbers of the newest sent frame, event, and read of a borrowed bulk. */
+    uint64_t frames, events, reads;
     struct list eps;
     struct list failing; /**< endpoints with a `failed` to report */
     /** The script has returned TRYST_AGAIN where the inner transport has room: the caller

@@ -44,6 +44,7 @@ static const struct item {
     {"drop_every", NUMBER, offsetof(struct fault_script, drop_every)},
     {"drop_after", NUMBER, offsetof(struct fault_script, drop_after)},
     {"kill", NUMBER, offsetof(struct fault_script, kill)},
+    {"kill_read", NUMBER, offsetof(struct fault_script, kill_read)},
     {"silent", NUMBER, offsetof(struct fault_script, silent)},
     {"mute", NUMBER, offsetof(struct fault_script, mute)},
     {"stuck", NUMBER, offsetof(struct fault_script, stuck)},

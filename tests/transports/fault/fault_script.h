@@ -16,7 +16,10 @@
  *    drop_every=50    drop every 50th frame that is sent on the rail
  *    drop_after=100   drop every frame that is sent after the first 100
  *    kill=50          at the rail's 50th event (a frame or bulk that is started, a frame
- *                     that arrives) break the endpoint of that event: events->failed
+ *                     that arrives, a read of a borrowed bulk) break the endpoint of that
+ *                     event: events->failed
+ *    kill_read=5      at the rail's 5th read of a borrowed bulk break its endpoint: the
+ *                     read answers TRYST_E_PEER
  *    silent=50        at the rail's 50th event silence that endpoint: its frames are
  *                     dropped from then on, both ways, and its bulks never arrive
  *    mute=1           drop the connect messages of this rank: none of its endpoints
@@ -42,6 +45,7 @@ struct fault_script {
     uint64_t delay_us;
     uint64_t drop_every, drop_after; /**< frames, counted per rail; 0: never */
     uint64_t kill, silent;           /**< events, counted per rail; 0: never */
+    uint64_t kill_read;              /**< reads, counted per rail; 0: never */
     uint64_t mute;                   /**< not 0: connect messages are dropped */
     uint64_t stuck;                  /**< not 0: ep_close does nothing */
     uint64_t clock_us;               /**< microseconds that this rank's clock is ahead */
