@@ -15,8 +15,8 @@
  *     child c-1 has been granted. So a granted slice waits only for granted slices; these
  *     land without further grants and return their buffers. No order of grants over all
  *     trees and collectives can deadlock, even with a single buffer of scratch.
- *   - Slice i of child c is borrowed, where its bytes can be read at the child, once slice
- *     i of child c-1 is here or added, and of child 0 even before its announcement. A
+ *   - Where the bytes of child c can be read at the child, slice i is borrowed once slice
+ *     i of child c-1 is here or added; of child 0, even before its announcement. A
  *     borrowed slice holds the window of its child until it is added. So it must wait for
  *     this rank alone: if it waited for a slice under way, that slice could wait for a
  *     window that another collective, with another order of addition, holds in turn.

@@ -172,6 +172,11 @@ void flow_place_again(struct flow *flow)
         recv_run_serve(op);
 }
 
+bool flow_may_borrow(const struct flow *flow)
+{
+    return flow->op && recv_may_borrow(flow->op);
+}
+
 tryst_status flow_read(struct flow *flow, uint32_t index, uint64_t at, uint64_t bytes,
                        flow_use use, void *arg)
 {

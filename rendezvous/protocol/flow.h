@@ -62,8 +62,8 @@ struct flow_ops {
     /** Receive: an OFFER has raised flow->slices_announced. */
     void (*slices_announced)(struct flow *flow);
     /** Receive: the bytes of slice `index` are in its memory; of a borrowed slice: they
-     *  can be read by flow_read, until flow_return or `ended`. In any order; of a borrowed
-     *  slice again, after flow_read has answered TRYST_AGAIN. */
+     *  can be read by flow_read, until flow_return or `ended`. In any order; of a
+     *  borrowed slice again, after flow_read has answered TRYST_AGAIN. */
     void (*arrived)(struct flow *flow, uint32_t index);
     /** Receive, where the flow came as DATA: add or keep the payload, which is valid
      *  during the call. NULL: the payload is copied to tensor.data. `arrived` is not

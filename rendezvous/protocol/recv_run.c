@@ -154,9 +154,9 @@ static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
     return slice_is_announced(run, run->next) || run->depth < ahead ? run->depth : ahead;
 }
 
-bool flow_may_borrow(const struct flow *flow)
+bool recv_may_borrow(const tryst_op *op)
 {
-    const struct endpoint *ep = flow->op ? flow->op->peer->endpoint.ep : NULL;
+    const struct endpoint *ep = op->peer->endpoint.ep;
     return ep && ep->borrows;
 }
 
@@ -167,7 +167,7 @@ static bool flow_may_post(const tryst_op *op, const struct recv_run *run)
     return __builtin_expect(!flow, 1) ||
            (op->fail == TRYST_OK &&
             (!flow->ops->place || run->next < flow->slices_announced ||
-             (flow->ahead && flow_may_borrow(flow))));
+             (flow->ahead && recv_may_borrow(op))));
 }
 
 /* Request memory for the next slice of a flow, once. True: the slice has memory. */

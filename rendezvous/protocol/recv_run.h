@@ -99,6 +99,8 @@ void recv_run_serve(tryst_op *op);
 /** Withdraw the posted slices from `upto` on: the id has ended after `upto` slices were
  *  started. */
 void recv_run_withdraw(tryst_op *op, uint32_t upto);
+/** True if the receive's endpoint borrows. */
+bool recv_may_borrow(const tryst_op *op);
 /** Return the slice `index` of a flow if it can be read (bulk_read), else NULL. */
 struct recv_slice *recv_run_borrowed(const tryst_op *op, uint32_t index);
 /** Return the first slice that can be read; NULL: there is none. */

@@ -116,8 +116,8 @@ struct pair_ops {
      *  `open`. NULL, like lent_back: nothing to hold. */
     enum pair_copy (*lend)(struct pair_ep *ep, struct bulk *bulk);
     void (*lent_back)(struct pair_ep *ep, struct bulk *bulk);
-    /** Copy `bytes` bytes at op->moved of a send by PAIR_MECH_STAGE to where the peer will
-     *  read them. */
+    /** Copy `bytes` bytes at op->moved of a send by PAIR_MECH_STAGE to where the peer
+     *  will read them. */
     void (*stage)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
     /** Free what `choose` reserved for such a send. */
     void (*unstage)(struct pair_ep *ep, struct bulk *bulk);
