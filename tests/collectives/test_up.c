@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hooks of climbing flows on plain structs: the marks that they set, and their use of
- * scratch. */
+ * scratch; borrowed slices, which the test lends. */
 #include "collectives/coll_up.h"
 
+#include "core/reduce/reduce.h"
 #include "support/unit.h"
 
 enum { CHILDREN = 3, SLICES = 2, SLICE_BYTES = 8 << 10 };
@@ -130,6 +131,109 @@ static void test_lead(void **state)
     buffers_put(&node, buffers, 2);
 }
 
+/* ---- borrowed slices --------------------------------------------------------------- */
+
+enum { FLOATS = SLICE_BYTES / sizeof(float) };
+
+/* What the children lend, in the place of the protocol's functions. */
+static struct {
+    bool borrows, reads_again, returns_again;
+    uint32_t reads, returns;
+    float terms[CHILDREN][SLICES * FLOATS];
+} lent;
+
+bool __wrap_flow_may_borrow(const struct flow *flow);
+tryst_status __wrap_flow_read(struct flow *flow, uint32_t index, uint64_t at,
+                              uint64_t bytes, flow_use use, void *arg);
+tryst_status __wrap_flow_return(struct flow *flow, uint32_t index);
+
+bool __wrap_flow_may_borrow(const struct flow *flow)
+{
+    (void)flow;
+    return lent.borrows;
+}
+
+tryst_status __wrap_flow_read(struct flow *flow, uint32_t index, uint64_t at,
+                              uint64_t bytes, flow_use use, void *arg)
+{
+    if (lent.reads_again)
+        return TRYST_AGAIN;
+    const float *terms = lent.terms[coll_flow_of(flow)->child] + (size_t)index * FLOATS;
+    lent.reads++;
+    use(arg, terms + at / sizeof(float), bytes);
+    return TRYST_OK;
+}
+
+tryst_status __wrap_flow_return(struct flow *flow, uint32_t index)
+{
+    (void)flow, (void)index;
+    lent.returns++;
+    return lent.returns_again ? TRYST_AGAIN : TRYST_OK;
+}
+
+static void sums_check(const float *sums, size_t from, size_t to, float wanted)
+{
+    for (size_t i = from; i < to; i++)
+        assert_true(sums[i] == wanted);
+}
+
+/* Child 0 lends ahead of its OFFER, child 1 only what child 0 has lent already. A slice
+ * whose bytes come by copy after a part of it was added is added once, and a sum with
+ * bytes that do not count is not passed on. */
+static void test_borrow(void **state)
+{
+    struct node node;
+    void *buffer;
+    float own[SLICES * FLOATS], sums[SLICES * FLOATS];
+    node_open(&node, 0);
+    node.coll.element_bytes = sizeof(float);
+    node.coll.kernel = reduce_kernel_get(TRYST_DTYPE_F32, TRYST_REDUCE_SUM);
+    node.part.bytes = sizeof sums;
+    node.at.own = (char *)own;
+    node.at.sums = (char *)sums;
+    node.at.tree.limit = SLICES;
+    lent.borrows = true;
+    for (size_t i = 0; i < COUNT_OF(own); i++) {
+        own[i] = 1;
+        sums[i] = 0;
+        for (int c = 0; c < CHILDREN; c++)
+            lent.terms[c][i] = (float)(10 << c);
+    }
+    assert_int_equal(offer(&node, 1, 1, &buffer), TRYST_AGAIN);
+    assert_int_equal(offer(&node, 0, 0, &buffer), TRYST_OK);
+    assert_null(buffer);
+    assert_int_equal(offer(&node, 1, 1, &buffer), TRYST_AGAIN);
+    flow_up_from_child.arrived(&node.flows[0].flow, 0);
+    assert_true(is_marked(&node));
+    assert_int_equal(offer(&node, 1, 1, &buffer), TRYST_OK);
+    assert_int_equal(node.colls.scratch.lent, 0);
+
+    assert_int_equal(coll_up_add(&node.at, SLICE_BYTES / 2), SLICE_BYTES / 2);
+    lent.reads_again = true;
+    assert_int_equal(coll_up_add(&node.at, SLICE_BYTES), 0);
+    assert_true(node.at.stalls && node.at.has_unit);
+    lent.reads_again = false;
+    assert_int_equal(coll_up_add(&node.at, SLICE_BYTES), 0); /* until it arrives again */
+    sums_check(sums, 0, FLOATS / 2, 11);
+    sums_check(sums, FLOATS / 2, FLOATS, 0);
+    assert_int_equal(lent.returns, 0);
+    flow_up_from_child.arrived(&node.flows[0].flow, 0);
+    assert_int_equal(coll_up_add(&node.at, SLICE_BYTES), SLICE_BYTES / 2);
+    sums_check(sums, 0, FLOATS, 11);
+    assert_int_equal(lent.returns, 1);
+    assert_int_equal(node.children[0].added, 1);
+
+    lent.returns_again = true;
+    flow_up_from_child.arrived(&node.flows[1].flow, 0);
+    assert_int_equal(coll_up_add(&node.at, SLICE_BYTES), SLICE_BYTES);
+    assert_int_equal(node.children[1].added, 0);
+    assert_true(node.at.stalls);
+    coll_up_scratch_release(&node.at, 0);
+    coll_up_scratch_release(&node.at, 1);
+    assert_int_equal(node.colls.scratch.lent, 0);
+    lent.borrows = false;
+}
+
 /* ---- scratch ----------------------------------------------------------------------- */
 
 /* Let child 0 of `node` have the only buffer, and child 1 wait for one. */
@@ -200,9 +304,9 @@ static void test_small_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_next_child), cmocka_unit_test(test_no_mark),
-        cmocka_unit_test(test_sent),       cmocka_unit_test(test_lead),
-        cmocka_unit_test(test_raise),      cmocka_unit_test(test_urgent_first),
-        cmocka_unit_test(test_small_fails)};
+        cmocka_unit_test(test_next_child),  cmocka_unit_test(test_no_mark),
+        cmocka_unit_test(test_sent),        cmocka_unit_test(test_lead),
+        cmocka_unit_test(test_raise),       cmocka_unit_test(test_urgent_first),
+        cmocka_unit_test(test_small_fails), cmocka_unit_test(test_borrow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
