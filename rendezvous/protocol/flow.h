@@ -14,9 +14,9 @@
  *        sent(i): the transport has its bytes
  *        ended                               ended
  *
- *  Between ranks whose transport can read the peer's memory (flow_may_borrow), a receiver
- *  may *borrow* a slice: `place` gives no memory, `arrived` says that the slice can be
- *  read where it lies (flow_read), and flow_return gives it back. The slice holds its
+ *  Where a rank can read the peer's memory (flow_may_borrow), it may *borrow* a slice:
+ *  `place` gives no memory, `arrived` reports that the slice can be read at the sender
+ *  (flow_read), and flow_return gives it back. The slice holds its
  *  slot, its window and the sender's memory until then, so a receiver borrows only what
  *  it can use without waiting for another rank.
  *

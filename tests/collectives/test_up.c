@@ -178,8 +178,8 @@ static void sums_check(const float *sums, size_t from, size_t to, float wanted)
 }
 
 /* Child 0 lends ahead of its OFFER, child 1 only what child 0 has lent already. A slice
- * whose bytes come by copy after a part of it was added is added once, and a sum with
- * bytes that do not count is not passed on. */
+ * that comes by copy after a part of it was added is added once, and a sum with bytes
+ * that do not count is not passed on. */
 static void test_borrow(void **state)
 {
     struct node node;
