@@ -228,8 +228,7 @@ static bool colls_busy(void *arg)
 static int colls_run(void *arg, uint64_t copied_bytes)
 {
     struct colls *colls = arg;
-    uint64_t budget =
-        copied_bytes < COLL_WORK_BYTES ? COLL_WORK_BYTES - copied_bytes : 0;
+    uint64_t budget = copied_bytes < COLL_WORK_BYTES ? COLL_WORK_BYTES - copied_bytes : 0;
     struct urgent_node *node;
     int count = 0;
     colls->left = NULL;

@@ -32,8 +32,8 @@ static tryst_status result_place(struct flow *flow, uint32_t index, void **data_
     struct coll_flow *from = coll_flow_of(flow);
     struct coll_tree_run *at = from->tree;
     (void)mem_p;
-    from->waits = !(flow->ahead && flow_may_borrow(flow)) &&
-                  !coll_tree_may_place(&at->tree, index);
+    from->waits =
+        !(flow->ahead && flow_may_borrow(flow)) && !coll_tree_may_place(&at->tree, index);
     *data_p = at->result + index * at->part->slice_bytes;
     return from->waits ? TRYST_AGAIN : TRYST_OK;
 }

@@ -230,8 +230,7 @@ static bool unit_passes_on(const struct coll_tree_run *at)
  * slice do not count. */
 static bool unit_end(struct coll_tree_run *at)
 {
-    if (unit_is_borrowed(at) &&
-        flow_return(unit_flow(at), at->unit.index) != TRYST_OK)
+    if (unit_is_borrowed(at) && flow_return(unit_flow(at), at->unit.index) != TRYST_OK)
         return false;
     at->has_unit = false;
     coll_tree_advance(&at->tree, &at->unit);

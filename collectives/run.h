@@ -62,8 +62,8 @@ struct colls {
     _Atomic(bool) thread_started;
 
     /** The members below belong to the progress domain. */
-    struct urgent_queue work; /**< marked runs */
-    bool is_due;              /**< false: `work` and `scratch.waiters` are empty */
+    struct urgent_queue work;   /**< marked runs */
+    bool is_due;                /**< false: `work` and `scratch.waiters` are empty */
     const struct urgency *left; /**< coll_calls.left: NULL, or `left_urgency` */
     struct urgency left_urgency;
     struct scratch scratch;

@@ -189,7 +189,7 @@ struct rendezvous {
      *  send. */
     bool start_failed;
     struct {
-        uint64_t moving;  /**< slices that are posted, or started and not acknowledged */
+        uint64_t moving; /**< slices that are posted, or started and not acknowledged */
         uint64_t copied_bytes; /**< by the rails in this pass (rail.copied_bytes) */
         uint64_t seen_ns; /**< the start of the last pass with `moving` > 0; 0: unknown */
         uint32_t pauses;  /**< passes that came PAUSE_NS or more after the one before */

@@ -184,8 +184,7 @@ tryst_status flow_read(struct flow *flow, uint32_t index, uint64_t at, uint64_t 
     if (!slice)
         return TRYST_AGAIN;
     struct endpoint *ep = flow->op->peer->endpoint.ep;
-    tryst_status status =
-        ep->rail->ops->bulk_read(ep, &slice->bulk, at, bytes, use, arg);
+    tryst_status status = ep->rail->ops->bulk_read(ep, &slice->bulk, at, bytes, use, arg);
     slice->borrowed = status == TRYST_OK;
     return status == TRYST_OK ? TRYST_OK : TRYST_AGAIN;
 }

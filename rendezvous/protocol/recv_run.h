@@ -46,8 +46,8 @@ struct recv_slice {
     uint32_t index;
     bool posted;
     bool borrowed; /**< of a flow: its bytes can be read at the transport */
-    bool staged;  /**< moves through a pinned slot (bounce.h) */
-    bool arrived; /**< arrived out of order: an earlier slice is missing */
+    bool staged;   /**< moves through a pinned slot (bounce.h) */
+    bool arrived;  /**< arrived out of order: an earlier slice is missing */
 };
 
 /** The posted slices of one receive. */

@@ -53,7 +53,7 @@ struct coll_part {
     size_t in_shift, out_shift; /**< bytes by which input and output are misaligned */
     uint8_t *in_room, *out_room;
     tryst_mem *in_mem, *out_mem; /**< peers of the host map the room; NULL: it is plain */
-    uint8_t *in, *out; /**< out == in if the item is in place */
+    uint8_t *in, *out;           /**< out == in if the item is in place */
     size_t in_bytes, out_bytes;
     uint64_t in_hash;
     tryst_coll *prepared; /**< NULL: the call of the item's kind starts the part */

@@ -39,8 +39,8 @@ static struct edge out[EDGES], in[EDGES];
 static tryst_step *steps[2];
 static uint64_t flow_step = 1; /* the step of the flows that start */
 static struct random dice;
-static bool borrow; /* slices are borrowed */
-static bool keep;   /* borrowed slices are not returned now */
+static bool borrow;  /* slices are borrowed */
+static bool keep;    /* borrowed slices are not returned now */
 static bool ordered; /* every slice arrived after the slice before it */
 
 /* ---- hooks ------------------------------------------------------------------------- */

@@ -136,7 +136,7 @@ struct side {
      *  next pass. */
     uint32_t read_again;
     uint32_t lend_nomem; /**< number of next borrowed bulks for which memory is out */
-    bool returns_fail; /**< what is returned does not count */
+    bool returns_fail;   /**< what is returned does not count */
     uint64_t window_bytes;
     /* Observations: */
     uint32_t posted_high, posted_now;

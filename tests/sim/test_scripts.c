@@ -97,8 +97,8 @@ static void test_late_child(void **state)
     int which = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 0, 4 * MIB);
     for (int rank = 0; rank < 3; rank++)
         sim_act(&sim, rank == 1 ? NS_PER_S : 0, SIM_DO_COLL, which, rank);
-    int urgent = sim_transfer_at(&sim, 2, 0, 32 << 10, 100 * NS_PER_MS, 0,
-                                 TRYST_OP_PRIORITY, -1);
+    int urgent =
+        sim_transfer_at(&sim, 2, 0, 32 << 10, 100 * NS_PER_MS, 0, TRYST_OP_PRIORITY, -1);
     assert_true(sim_run(&sim, 60 * NS_PER_S));
     assert_true(done_ns(urgent) < 110 * NS_PER_MS);
     assert_int_equal(sim.colls[which].parts[2].status, TRYST_OK);
