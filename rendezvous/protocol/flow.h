@@ -37,7 +37,7 @@
 #include "tryst/types.h"
 
 /** The most bytes of one flow_read. */
-#define FLOW_PIECE_BYTES (UINT64_C(128) << 10)
+#define FLOW_PIECE_BYTES (128u << 10)
 /** Use of `bytes` bytes at `data`, which are valid during the call. */
 typedef void (*flow_use)(void *arg, const void *data, size_t bytes);
 
