@@ -175,7 +175,7 @@ static uint64_t unit_offset(const struct coll_tree_run *at)
     return at->unit.index * at->part->slice_bytes + at->unit_done;
 }
 
-/* Add bytes of a borrowed slice (bulk_use). */
+/* Add bytes of a borrowed slice (flow_use). */
 static void borrowed_add(void *arg, const void *data, size_t bytes)
 {
     struct coll_tree_run *at = arg;

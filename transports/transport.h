@@ -94,7 +94,7 @@ struct bulk {
      *  TRYST_E_NOMEM       receive: the message came; its copy to the device failed
      *
      *  A receive that borrows:
-     *  TRYST_E_NOMEM       the message came by copy, and there is no memory for it */
+     *  TRYST_E_NOMEM       no buffer could be allocated for a message that is copied */
     void (*done)(struct bulk *bulk, tryst_status status, size_t bytes);
     /** Not NULL: the receive borrows, at an endpoint that `borrows`, and `data` is NULL.
      *  Called when the message has come: its `bytes` can be read (bulk_read), until
@@ -328,8 +328,8 @@ struct transport_ops {
     /** Read `bytes` (at most TRANSPORT_PIECE_BYTES) from byte `at` on of a borrowed bulk:
      *  `use` is called once, inside the call. What was read counts only after
      *  bulk_return. TRYST_OK. TRYST_AGAIN: the bytes cannot be read there and come by
-     *  copy; `borrowed` is called again, with equal bytes. TRYST_E_PEER, TRYST_E_NOMEM:
-     *  `done` follows. NULL, like bulk_return, where no endpoint borrows. */
+     *  copy; `borrowed` is called again, with equal bytes. TRYST_E_PEER: `done`
+     *  follows. NULL, like bulk_return, where no endpoint borrows. */
     tryst_status (*bulk_read)(struct endpoint *ep, struct bulk *bulk, size_t at,
                               size_t bytes, bulk_use use, void *arg);
     /** Return a borrowed bulk to its sender. TRYST_OK: all that was read counts, and the

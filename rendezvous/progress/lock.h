@@ -5,9 +5,9 @@
  *
  *      free ─try─▶ held ─give─▶ free
  *
- *  The holder drives the engine. Each waiting thread has its own condition variable: the
- *  holder signals those whose operations have finished, and at release the first of the
- *  others.
+ *  The holder drives the engine. Each waiting thread has its own condition variable: when
+ *  an operation has finished, the holder signals its waiters, and at release the first
+ *  waiter of all others.
  */
 #ifndef TRYST_RENDEZVOUS_PROGRESS_LOCK_H
 #define TRYST_RENDEZVOUS_PROGRESS_LOCK_H

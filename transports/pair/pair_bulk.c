@@ -16,7 +16,7 @@
  *     FIRST{tag, bytes, data} PIECE…  ─ ring ─▶   copy out; no answer needed
  *
  * A receive that borrows leaves an offered message where it is until its owner returns
- * it. A message that comes through the ring is then in memory of its own.
+ * it. For a message that comes through the ring it allocates a buffer.
  *
  * Invariant: each bulk that was taken is in exactly one place. A send: finished, jobs,
  * slot[] or, by PAIR_MECH_STAGE, rail->reads. A receive: finished, posted[], waiting,
@@ -30,10 +30,9 @@
 #define BIT(slot) (UINT64_C(1) << (slot))
 
 /* Get the most bytes of one piece: with its head, its word and the line behind it, a
- * quarter of the ring.
- * The reader gives space back a quarter at a time, so even when it has read everything,
- * up to a quarter counts as in use. A piece then fits into half of the ring, which is its
- * limit, so pieces never get stuck. */
+ * quarter of the ring. The reader gives space back a quarter at a time, so even when it
+ * has read everything, up to a quarter counts as in use. A piece then fits into half of
+ * the ring, which is its limit, so pieces never get stuck. */
 static uint64_t piece_max(const struct pair_ep *ep)
 {
     return ring_payload_max(ep->tx.bytes / 4) - sizeof(struct pair_first);

@@ -126,8 +126,6 @@ enum pair_copy shm_bytes_open(struct pair_ep *pair, const struct bulk *bulk, uin
     const struct pair_op *op = pair_op_of((struct bulk *)bulk);
     if (op->mech == PAIR_MECH_READ)
         return open_by_read(ep, op->where + at, to, bytes);
-    if (op->where > UINT64_MAX - op->bytes)
-        return PAIR_COPY_BAD;
     const struct shm_mapped *mapped =
         bulk->borrowed ? op->lent : shm_region_find(ep, op->region);
     return shm_region_address(mapped, op->where + at, bytes, data_p);

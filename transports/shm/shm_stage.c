@@ -111,9 +111,9 @@ static struct shm_stage *stage_get(struct shm_ep *ep)
     if (rail->stage || stage_make(rail))
         return rail->stage;
     snprintf(text, sizeof text,
-             "shm: cannot make %u MiB of memory for bulk to rank %d, which goes through "
-             "the ring: %s",
+             "shm: cannot make %u MiB of memory for bulk to rank %d, which goes %s: %s",
              (unsigned)(SHM_STAGE_BYTES >> 20), (int)ep->pair.params.peer_rank,
+             ep->out_mechs & SHM_CAN_READ ? "by process_vm_readv" : "through the ring",
              strerror_r(errno, reason, sizeof reason));
     shm_mech_drop(ep, SHM_CAN_STAGE, text);
     return NULL;
