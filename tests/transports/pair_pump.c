@@ -358,13 +358,13 @@ void test_bulk_init(struct test_bulk *bulk, uint64_t tag, void *data, size_t byt
 {
     memset(bulk, 0xa5, sizeof *bulk); /* callers pass scratch uninitialized */
     bulk->bulk.done = bulk_done;
-    bulk->bulk.borrowed = NULL;
     bulk->bulk.tag = tag;
     bulk->bulk.data = data;
     bulk->bulk.bytes = bytes;
     bulk->bulk.mem = mem;
     bulk->bulk.memory = NULL;
     bulk->bulk.device = 0;
+    bulk->bulk.hot = false;
     bulk->bulk.borrowed = NULL;
     bulk->done = bulk->borrowed = false;
     bulk->done_count = bulk->borrowed_count = 0;
