@@ -285,9 +285,23 @@ static void done_failure_set(tryst_op *op, const struct record_answer *done)
     op_cause_set(op, cause, NULL);
 }
 
+/* Note the slices that were posted for a WANT which waits for its send. */
+static void parked_done(struct want *want, const struct record_answer *done)
+{
+    struct transfer *transfer = &want->transfer;
+    if (done->upto || done->posted > transfer->slices)
+        peer_fault(want->peer, PEER_FAULT_SLICES_DONE, NULL);
+    else if (done->posted > transfer->posted)
+        transfer->posted = done->posted;
+}
+
 void send_run_done(struct peer *peer, const struct record_answer *done)
 {
     struct want *want = want_by_id(peer, done->id);
+    if (want && !want->send && list_linked(&want->parked.node)) {
+        parked_done(want, done);
+        return;
+    }
     if (!want || !want->send || want->send->state != OP_MATCHED)
         return; /* this rank has failed the send meanwhile */
     struct transfer *transfer = &want->transfer;

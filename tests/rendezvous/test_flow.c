@@ -431,8 +431,6 @@ static void test_random(void **state)
 
 /* ---- slices get memory ------------------------------------------------------------- */
 
-/* A flow without memory keeps no slot from another receive, and goes on when it has
- * memory. */
 /* Slices that are borrowed ahead of the OFFER need none, and a WANT that is deferred with
  * them comes again. The sender has its slice, and its window, back at the return, not
  * before; what a return refuses does not count. */
@@ -493,6 +491,34 @@ static void test_borrow(void **state)
     end();
 }
 
+/* Slices are borrowed ahead after the WANT has left and before its send exists: they
+ * count at the parked WANT. */
+static void test_borrow_before_the_send(void **state)
+{
+    enum { N = 4 };
+    if (!borrow)
+        return;
+    begin(NULL);
+    in[0].flow.ops = &placed_ops;
+    in[0].flow.ahead = true;
+    assert_int_equal(start(false, 0, &in[0], N * SLICE), TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(world.sides[1].posted_now, 0);
+    grant(&in[0], 2);
+    world_settle(&world);
+    assert_int_equal(world.sides[1].posted_now, 2);
+    out[0].flow.ready = N;
+    assert_int_equal(start(true, 0, &out[0], N * SLICE), TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(in[0].came, 2);
+    grant(&in[0], UINT32_MAX);
+    world_settle(&world);
+    done_check(0);
+    end();
+}
+
+/* A flow without memory keeps no slot from another receive, and goes on when it has
+ * memory. */
 static void test_place_again(void **state)
 {
     enum { N = 8 };
@@ -1465,6 +1491,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ready_first),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_borrow),
+        cmocka_unit_test(test_borrow_before_the_send),
         cmocka_unit_test(test_place_again),
         cmocka_unit_test(test_place_once),
         cmocka_unit_test(test_any_order),
