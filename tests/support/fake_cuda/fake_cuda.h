@@ -16,11 +16,17 @@
  *    FAKE_CUDA_BYTES     memory of each (1 GiB, allocated when it is first written)
  *    FAKE_CUDA_START_MS  duration of each cuInit (0)
  *    FAKE_CUDA_DELAY_US  maximum of a random delay before each operation in a stream (0)
+ *    FAKE_CUDA_COPY_MBPS rate of copies between host and device, in 10^6 bytes a second,
+ *                        for each device and direction: copies of one direction run one
+ *                        after another, whatever their streams. Half of a copy's bytes
+ *                        move at its begin, the rest at its end (0: no limit)
  *    FAKE_CUDA_WAITS     1: closing an import and unmapping wait for all streams too, as
  *                        cuMemFree and cuMemFreeHost always do here (0)
- *    FAKE_CUDA_LAZY      1: the first launch of a kernel waits until all streams are
- *                        idle, and all other calls wait for it (lazy loading, CUDA's
- *                        default): if a stream waits for the program, both hang (0)
+ *    FAKE_CUDA_LAZY      1: the first launch of a kernel (lazy loading, CUDA's default)
+ *                        and each call that pins, allocates or frees, creates a stream or
+ *                        imports memory hold the context's lock until all streams are
+ *                        idle, and all other calls wait for the lock: if a stream waits
+ *                        for the program, both hang (0)
  *    FAKE_CUDA_FAVOUR    urgent, idle: while a stream of higher (lower) priority can
  *                        proceed, the others wait
  *    FAKE_CUDA_FAIL      cuMemAlloc:2,cuMemcpyAsync:5:700: the second call of the one
@@ -30,6 +36,15 @@
  *                        when it fails
  *    FAKE_CUDA_LACKS     functions that an old driver does not have, separated by commas
  *
+ *  FAKE_CUDA_LAZY models what a driver may do; not every driver does all of it, and one
+ *  lock serves all devices here. It rests on reports, not on measurements:
+ *  - a first launch hangs behind a kernel that waits (NVIDIA/nvbench issue 136);
+ *  - allocating and pinning order the streams (CUDA's programming guide, "Implicit
+ *    Synchronization");
+ *  - while a stream waits in cuStreamWaitValue32, cuMemFree in one thread stops a copy's
+ *    call in another (lupinemachines/lupine pull request 679);
+ *  - creating streams and importing: recalled without a source.
+ *
  *  Ranks may be processes: memory of one is opened by another through /proc. A child of a
  *  fork may use the driver if its parent has not. */
 #ifndef TRYST_TESTS_SUPPORT_FAKE_CUDA_FAKE_CUDA_H
@@ -38,6 +53,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { FAKE_CUDA_EXIT = 86 };
 
@@ -59,6 +75,13 @@ void fake_cuda_fail(const char *function, unsigned nth, int result);
 
 /** Return the number of calls of `function`. */
 unsigned fake_cuda_calls(const char *function);
+/** Return the number of driver calls that a thread has begun. `thread` is the result of
+ *  gettid there, or 0: this thread. Not counted: the texts of errors, cuGetProcAddress,
+ *  cuCtxGetCurrent and cuCtxSetCurrent. Threads that have the same number, one after the
+ *  other, share a count. */
+unsigned fake_cuda_calls_by(pid_t thread);
+/** Return the number of calls that allocate, pin or free memory, by all threads. */
+unsigned fake_cuda_memory_calls(void);
 
 /** Read bytes of a device in their current state: synchronise first. */
 void fake_cuda_read(const void *device_data, void *data, size_t bytes);

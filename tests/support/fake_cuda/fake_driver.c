@@ -3,6 +3,7 @@
  * at exit. */
 #include "fake_private.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct fake_cuda_counts fake_counts;
 struct fake_device fake_devices[FAKE_DEVICES_MAX];
 int fake_devices_count;
 size_t fake_device_bytes;
-unsigned fake_delay_us;
+unsigned fake_delay_us, fake_copy_mbps;
 bool fake_waits;
 int fake_favour;
 static bool lazy;
@@ -43,11 +44,92 @@ static struct call *call_find(const char *name, size_t bytes)
     abort();
 }
 
-/* --- lazy loading --- */
+/* --- calls by thread --- */
+
+/* A thread that has called the driver; kept after the thread has ended. */
+struct caller {
+    struct caller *next;
+    pid_t thread;
+    unsigned count;
+};
+static struct caller *callers;
+static _Thread_local struct caller *caller;
+
+static void caller_add(void)
+{
+    caller = calloc(1, sizeof *caller);
+    if (!caller)
+        abort();
+    caller->thread = gettid();
+    caller->next = callers;
+    callers = caller;
+}
+
+/* Count a call by this thread, unless it is a call of the runtime (cudaMalloc) or an
+ * operation of a stream. */
+static void caller_count(const char *function)
+{
+    bool of_driver = strncmp(function, "cu", 2) == 0 && isupper(function[2]);
+    if (of_driver && !caller)
+        caller_add();
+    if (of_driver)
+        caller->count++;
+}
+
+unsigned fake_cuda_calls_by(pid_t thread)
+{
+    unsigned count = 0;
+    pid_t wanted = thread ? thread : gettid();
+    pthread_mutex_lock(&fake_lock);
+    for (const struct caller *other = callers; other; other = other->next)
+        count += other->thread == wanted ? other->count : 0;
+    pthread_mutex_unlock(&fake_lock);
+    return count;
+}
+
+/* --- the context's lock, with lazy loading --- */
 
 enum { KERNELS_MAX = 512 };
 static const void *kernels[KERNELS_MAX]; /* loaded */
-static bool loading;                     /* a first launch waits for the streams */
+static bool held; /* a thread holds the context's lock while it waits for the streams */
+
+/* The functions that hold the lock until all streams are idle, first those that pin,
+ * allocate or free. */
+enum { MEMORY_FUNCTIONS = 6 };
+static const char *const holders[] = {"cuMemAlloc",
+                                      "cuMemFree",
+                                      "cuMemHostAlloc",
+                                      "cuMemFreeHost",
+                                      "cuMemHostRegister",
+                                      "cuMemHostUnregister",
+                                      "cuStreamCreateWithPriority",
+                                      "cuIpcOpenMemHandle",
+                                      "cuMemImportFromShareableHandle",
+                                      "cuMemMap"};
+
+static bool is_holder(const char *function)
+{
+    size_t i = 0;
+    while (i < sizeof holders / sizeof *holders && strcmp(holders[i], function) != 0)
+        i++;
+    return i < sizeof holders / sizeof *holders;
+}
+
+static void held_wait(void)
+{
+    while (held)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+}
+
+/* Hold the context's lock until all streams are idle. */
+static void held_until_idle(void)
+{
+    held_wait();
+    held = true;
+    fake_synchronize(-1);
+    held = false;
+    pthread_cond_broadcast(&fake_changed);
+}
 
 static bool kernel_is_loaded(const void *kernel)
 {
@@ -64,32 +146,29 @@ static bool kernel_is_loaded(const void *kernel)
 void fake_cuda_load(const void *kernel)
 {
     pthread_mutex_lock(&fake_lock);
-    if (lazy && !kernel_is_loaded(kernel)) {
-        while (loading)
-            pthread_cond_wait(&fake_changed, &fake_lock);
-        loading = true;
-        fake_synchronize(-1);
-        loading = false;
-        pthread_cond_broadcast(&fake_changed);
-    }
+    if (lazy && !kernel_is_loaded(kernel))
+        held_until_idle();
     pthread_mutex_unlock(&fake_lock);
 }
 
 /* --- calls --- */
 
-/* Work of a stream goes on during a load; calls of the program do not. */
-static void load_wait(const char *function)
+/* Work of a stream goes on while the lock is held; calls of the program do not. */
+static void lock_pass(const char *function)
 {
-    bool in_stream = strcmp(function, "copy") == 0 || strcmp(function, "kernel") == 0;
-    while (loading && !in_stream)
-        pthread_cond_wait(&fake_changed, &fake_lock);
+    if (strcmp(function, "copy") == 0 || strcmp(function, "kernel") == 0)
+        return;
+    held_wait();
+    if (lazy && is_holder(function))
+        held_until_idle();
 }
 
 CUresult fake_begin(const char *function)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&fake_lock);
-    load_wait(function);
+    caller_count(function);
+    lock_pass(function);
     struct call *call = call_find(function, strlen(function));
     call->count++;
     if (call->fails && (call->fail_at == 0 || call->fail_at == call->count))
@@ -103,6 +182,14 @@ unsigned fake_cuda_calls(const char *function)
     pthread_mutex_lock(&fake_lock);
     unsigned count = call_find(function, strlen(function))->count;
     pthread_mutex_unlock(&fake_lock);
+    return count;
+}
+
+unsigned fake_cuda_memory_calls(void)
+{
+    unsigned count = 0;
+    for (int i = 0; i < MEMORY_FUNCTIONS; i++)
+        count += fake_cuda_calls(holders[i]);
     return count;
 }
 
@@ -171,6 +258,7 @@ static void start(void)
     fake_devices_count = devices < FAKE_DEVICES_MAX ? (int)devices : FAKE_DEVICES_MAX;
     fake_device_bytes = setting("FAKE_CUDA_BYTES", UINT64_C(1) << 30);
     fake_delay_us = (unsigned)setting("FAKE_CUDA_DELAY_US", 0);
+    fake_copy_mbps = (unsigned)setting("FAKE_CUDA_COPY_MBPS", 0);
     fake_waits = setting("FAKE_CUDA_WAITS", 0) != 0;
     fake_favour = favour(getenv("FAKE_CUDA_FAVOUR"));
     lazy = setting("FAKE_CUDA_LAZY", 0) != 0;
@@ -335,11 +423,12 @@ CUresult cuCtxPushCurrent(CUcontext context)
 
 CUresult cuCtxPopCurrent(CUcontext *context)
 {
+    CUresult failure = fake_begin("cuCtxPopCurrent");
     if (stack.depth == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     *context = stack.contexts[--stack.depth];
     pushed_add(-1);
-    FAKE_LEAVE(cuCtxPopCurrent, CUDA_SUCCESS);
+    return failure;
 }
 
 CUresult cuCtxGetCurrent(CUcontext *context)

@@ -124,6 +124,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *data, CUipcMemHandle handle, unsigned f
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr data)
 {
+    CUresult failure = fake_begin("cuIpcCloseMemHandle");
     if (fake_current() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
@@ -138,7 +139,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr data)
         fake_counts.imports--;
     }
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuIpcCloseMemHandle, good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    return failure ? failure : good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- handles that are mapped --- */
@@ -184,11 +185,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
+    CUresult failure = fake_begin("cuMemRelease");
     pthread_mutex_lock(&fake_lock);
     fake_counts.handles--;
     handle_drop((struct handle *)(uintptr_t)handle);
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuMemRelease, CUDA_SUCCESS);
+    return failure;
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *data)
@@ -267,11 +269,12 @@ CUresult cuMemAddressReserve(CUdeviceptr *data, size_t bytes, size_t alignment,
 
 CUresult cuMemAddressFree(CUdeviceptr data, size_t bytes)
 {
+    CUresult failure = fake_begin("cuMemAddressFree");
     munmap((void *)(uintptr_t)data, bytes);
     pthread_mutex_lock(&fake_lock);
     fake_counts.reserved--;
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuMemAddressFree, CUDA_SUCCESS);
+    return failure;
 }
 
 CUresult cuMemMap(CUdeviceptr data, size_t bytes, size_t offset,
@@ -314,6 +317,7 @@ CUresult cuMemSetAccess(CUdeviceptr data, size_t bytes, const CUmemAccessDesc *a
 
 CUresult cuMemUnmap(CUdeviceptr data, size_t bytes)
 {
+    CUresult failure = fake_begin("cuMemUnmap");
     pthread_mutex_lock(&fake_lock);
     if (fake_waits)
         fake_synchronize(-1);
@@ -326,5 +330,5 @@ CUresult cuMemUnmap(CUdeviceptr data, size_t bytes)
         fake_counts.mapped--;
     }
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuMemUnmap, good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    return failure ? failure : good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

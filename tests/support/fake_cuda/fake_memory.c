@@ -131,8 +131,8 @@ CUresult cuMemAlloc(CUdeviceptr *data, size_t bytes)
 
 CUresult cuMemFree(CUdeviceptr data)
 {
+    CUresult failure = fake_begin("cuMemFree"), result = CUDA_ERROR_INVALID_VALUE;
     int device = fake_current();
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
     if (device < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
@@ -146,7 +146,7 @@ CUresult cuMemFree(CUdeviceptr data)
         result = CUDA_SUCCESS;
     }
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuMemFree, result);
+    return failure ? failure : result;
 }
 
 static size_t bytes_used(int device)
@@ -211,6 +211,7 @@ CUresult cuMemHostAlloc(void **data, size_t bytes, unsigned flags)
 
 CUresult cuMemFreeHost(void *data)
 {
+    CUresult failure = fake_begin("cuMemFreeHost");
     if (fake_current() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
@@ -223,7 +224,7 @@ CUresult cuMemFreeHost(void *data)
         fake_counts.pinned--;
     }
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuMemFreeHost, found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    return failure ? failure : found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- attributes of addresses --- */

@@ -47,13 +47,15 @@ struct fake_device {
 extern struct fake_device fake_devices[FAKE_DEVICES_MAX];
 extern int fake_devices_count;
 extern size_t fake_device_bytes;
-extern unsigned fake_delay_us;
+extern unsigned fake_delay_us, fake_copy_mbps;
 extern bool fake_waits;
 extern int
     fake_favour; /* 1: streams with the largest priority number first, -1: the smallest */
 extern struct range *fake_ranges;
 
-/** Begin a function: count the call, and fail it if that was requested. */
+/** Begin a function: wait for the context's lock, count the call, and fail it if that was
+ *  requested. A function that frees or closes does so even if it fails, also on a device
+ *  in error: it calls fake_begin first and returns that result last. */
 #define FAKE_BEGIN(function)                       \
     do {                                           \
         CUresult fake_bad = fake_begin(#function); \
@@ -74,14 +76,6 @@ CUresult fake_usable(int *device_p);
             fake_bad = fake_usable(&(device));     \
         if (fake_bad != CUDA_SUCCESS)              \
             return fake_bad;                       \
-    } while (0)
-
-/** End a function that frees or closes: when it fails, it has freed nevertheless, also on
- *  a device in error. */
-#define FAKE_LEAVE(function, result)                           \
-    do {                                                       \
-        CUresult fake_bad = fake_begin(#function);             \
-        return fake_bad != CUDA_SUCCESS ? fake_bad : (result); \
     } while (0)
 
 /** Return the kinds of handles that the memory was made for, as bits. */

@@ -10,7 +10,7 @@
 
 struct work {
     struct work *next;
-    enum { COPY, CALL, RECORD, WAIT_EVENT, WAIT_WORD } what;
+    enum { COPY, CALL, RECORD, WAIT_EVENT, WAIT_WORD, WRITE_WORD } what;
     void (*call)(void *arg);
     void *arg;
     uintptr_t to, from;
@@ -18,8 +18,9 @@ struct work {
     size_t bytes;
     CUevent event;
     uint64_t record; /* the event's count to wait for */
-    const uint32_t *word;
+    uint32_t *word;
     uint32_t value;
+    uint64_t queued_ns;
 };
 
 struct CUstream_st {
@@ -28,6 +29,9 @@ struct CUstream_st {
     struct work *first, **last;
     bool busy, closed;
     bool waits; /* the operation that it executes is a wait */
+    /* The time when its last operation ended. A copy ends when its time is over, however
+     * late this thread runs, so queued copies keep the rate. */
+    uint64_t clock_ns;
 };
 
 struct CUevent_st {
@@ -53,9 +57,46 @@ static void nap_us(unsigned us)
         (void)nanosleep(&time, NULL);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_until(uint64_t time_ns)
+{
+    struct timespec time = {(time_t)(time_ns / 1000000000), (long)(time_ns % 1000000000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) != 0)
+        continue;
+}
+
 /* --- execution; under the lock on entry and on return --- */
 
-static void copy_do(const struct work *work, int device)
+/* When each copy engine is free. A device has one for copies to it, and one for copies
+ * from it, to and from the host. */
+static uint64_t engines_free_ns[FAKE_DEVICES_MAX][2];
+
+/* Return the device of an address, or -1: host memory. */
+static int device_of(uintptr_t address)
+{
+    const struct range *range = fake_range_find(address);
+    return range ? range->device : -1;
+}
+
+/* Reserve the copy's engine, at `ready_ns` or as soon as the engine is free. Return when
+ * the copy ends; 0: the copy takes no time. */
+static uint64_t engine_take(const struct work *work, uint64_t ready_ns)
+{
+    int to = device_of(work->to), from = device_of(work->from);
+    if (!fake_copy_mbps || (to < 0) == (from < 0))
+        return 0;
+    uint64_t *free_ns = &engines_free_ns[to < 0 ? from : to][to < 0];
+    *free_ns = *free_ns > ready_ns ? *free_ns : ready_ns;
+    return *free_ns += work->bytes * UINT64_C(1000) / fake_copy_mbps;
+}
+
+static void bytes_move(const struct work *work, size_t at, size_t bytes)
 {
     char *to = fake_reach(work->to, work->bytes);
     const char *from = fake_reach(work->from, work->bytes);
@@ -67,12 +108,30 @@ static void copy_do(const struct work *work, int device)
         abort();
     }
     pthread_mutex_unlock(&fake_lock);
-    CUresult result = fake_begin("copy");
-    if (result == CUDA_SUCCESS)
-        memmove(to, from, work->bytes);
+    memmove(to + at, from + at, bytes);
     pthread_mutex_lock(&fake_lock);
-    if (result != CUDA_SUCCESS)
-        fake_devices[device].sticky = result;
+}
+
+/* A copy that takes time moves half of its bytes at its begin, the rest at its end. */
+static void copy_do(const struct work *work, CUstream stream)
+{
+    pthread_mutex_unlock(&fake_lock);
+    CUresult result = fake_begin("copy");
+    pthread_mutex_lock(&fake_lock);
+    if (result != CUDA_SUCCESS) {
+        fake_devices[stream->device].sticky = result;
+        return;
+    }
+    uint64_t end_ns = engine_take(work, stream->clock_ns);
+    size_t half = end_ns ? work->bytes / 2 : work->bytes;
+    bytes_move(work, 0, half);
+    stream->clock_ns = end_ns ? end_ns : now_ns();
+    if (!end_ns)
+        return;
+    pthread_mutex_unlock(&fake_lock);
+    sleep_until(end_ns);
+    pthread_mutex_lock(&fake_lock);
+    bytes_move(work, half, work->bytes - half);
 }
 
 /* Acquire: pairs with the release of the thread that writes the word. */
@@ -84,21 +143,29 @@ static void word_wait(const struct work *work)
     pthread_mutex_lock(&fake_lock);
 }
 
+/* A device in error writes no more. Release: pairs with the acquire of the thread that
+ * reads the word. */
+static void word_write(const struct work *work, int device)
+{
+    if (fake_devices[device].sticky == CUDA_SUCCESS)
+        __atomic_store_n(work->word, work->value, __ATOMIC_RELEASE);
+}
+
 static void event_drop(CUevent event)
 {
     if (--event->references == 0)
         free(event);
 }
 
-static void work_do(const struct work *work, int device)
+static void work_do(const struct work *work, CUstream stream)
 {
     switch (work->what) {
-    case COPY: copy_do(work, device); return;
+    case COPY: copy_do(work, stream); return;
     case CALL:
         pthread_mutex_unlock(&fake_lock);
         work->call(work->arg);
         pthread_mutex_lock(&fake_lock);
-        return;
+        break;
     case RECORD:
         if (work->event->passed < work->record)
             work->event->passed = work->record;
@@ -108,9 +175,11 @@ static void work_do(const struct work *work, int device)
         while (work->event->passed < work->record)
             pthread_cond_wait(&fake_changed, &fake_lock);
         event_drop(work->event);
-        return;
-    case WAIT_WORD: word_wait(work); return;
+        break;
+    case WAIT_WORD: word_wait(work); break;
+    case WRITE_WORD: word_write(work, stream->device); return;
     }
+    stream->clock_ns = now_ns();
 }
 
 /* --- streams --- */
@@ -158,6 +227,7 @@ static void *stream_run(void *arg)
             break;
         if (stream_yields(stream)) {
             pthread_cond_wait(&fake_changed, &fake_lock);
+            stream->clock_ns = now_ns();
             continue;
         }
         stream->first = work->next;
@@ -166,9 +236,13 @@ static void *stream_run(void *arg)
         stream->busy = true;
         stream->waits = is_wait(work);
         pthread_mutex_unlock(&fake_lock);
-        nap_us(fake_random(fake_delay_us + 1));
+        unsigned delay_us = fake_random(fake_delay_us + 1);
+        nap_us(delay_us);
         pthread_mutex_lock(&fake_lock);
-        work_do(work, stream->device);
+        if (stream->clock_ns < work->queued_ns)
+            stream->clock_ns = work->queued_ns;
+        stream->clock_ns += delay_us * UINT64_C(1000);
+        work_do(work, stream);
         free(work);
         stream->busy = stream->waits = false;
         pthread_cond_broadcast(&fake_changed);
@@ -236,6 +310,7 @@ static void stream_add(CUstream stream, int device, const struct work *model)
         abort();
     *work = *model;
     work->next = NULL;
+    work->queued_ns = now_ns();
     if ((uintptr_t)stream <= 2) {
         if (!fake_devices[device].default_stream)
             fake_devices[device].default_stream = stream_make(device, 0);
@@ -261,6 +336,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 
 CUresult cuStreamDestroy(CUstream stream)
 {
+    CUresult failure = fake_begin("cuStreamDestroy");
     if (fake_current() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
@@ -268,7 +344,7 @@ CUresult cuStreamDestroy(CUstream stream)
     fake_counts.streams--;
     pthread_cond_broadcast(&fake_changed);
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuStreamDestroy, CUDA_SUCCESS);
+    return failure;
 }
 
 CUresult cuStreamQuery(CUstream stream)
@@ -321,19 +397,21 @@ void *fake_cuda_reach(const void *data)
     return reached ? reached : (void *)(uintptr_t)data;
 }
 
-/* --- waiting for words --- */
+/* --- words in pinned memory --- */
 
-static CUresult word_add(CUstream stream, int device, CUdeviceptr word, uint32_t value)
+/* Queue `model`, which waits for the word at `address` or writes it. */
+static CUresult word_add(CUstream stream, int device, CUdeviceptr address,
+                         const struct work *model)
 {
-    struct work work = {
-        .what = WAIT_WORD, .word = (const uint32_t *)(uintptr_t)word, .value = value};
+    struct work work = *model;
+    work.word = (uint32_t *)(uintptr_t)address;
     pthread_mutex_lock(&fake_lock);
-    const struct range *range = fake_range_find(word);
-    bool pinned = range && range->device < 0;
-    if (pinned)
+    const struct range *range = fake_range_find(address);
+    bool good = range && range->device < 0 && address % sizeof *work.word == 0;
+    if (good)
         stream_add(stream, device, &work);
     pthread_mutex_unlock(&fake_lock);
-    return pinned ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr word, cuuint32_t value,
@@ -343,7 +421,19 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr word, cuuint32_t value
     FAKE_ENTER(cuStreamWaitValue32, device);
     if (flags != CU_STREAM_WAIT_VALUE_GEQ)
         return CUDA_ERROR_INVALID_VALUE;
-    return word_add(stream, device, word, value);
+    const struct work wait = {.what = WAIT_WORD, .value = value};
+    return word_add(stream, device, word, &wait);
+}
+
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr word, cuuint32_t value,
+                              unsigned flags)
+{
+    int device;
+    FAKE_ENTER(cuStreamWriteValue32, device);
+    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+        return CUDA_ERROR_INVALID_VALUE;
+    const struct work write = {.what = WRITE_WORD, .value = value};
+    return word_add(stream, device, word, &write);
 }
 
 /* The only kernel: it waits for a word. */
@@ -379,8 +469,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
     if (function != (CUfunction)&function_marker || shared || extra ||
         grid_x * grid_y * grid_z * block_x * block_y * block_z != 1)
         return CUDA_ERROR_INVALID_VALUE;
-    return word_add(stream, device, *(CUdeviceptr *)arguments[0],
-                    *(uint32_t *)arguments[1]);
+    const struct work wait = {.what = WAIT_WORD, .value = *(uint32_t *)arguments[1]};
+    return word_add(stream, device, *(CUdeviceptr *)arguments[0], &wait);
 }
 
 /* --- events --- */
@@ -403,13 +493,14 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
 
 CUresult cuEventDestroy(CUevent event)
 {
+    CUresult failure = fake_begin("cuEventDestroy");
     if (fake_current() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
     fake_counts.events--;
     event_drop(event);
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuEventDestroy, CUDA_SUCCESS);
+    return failure;
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream)

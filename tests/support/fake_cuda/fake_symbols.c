@@ -44,6 +44,7 @@ static const struct {
                  FUNCTION(cuStreamQuery),
                  FUNCTION(cuStreamWaitEvent),
                  FUNCTION(cuStreamWaitValue32),
+                 FUNCTION(cuStreamWriteValue32),
                  FUNCTION(cuEventCreate),
                  FUNCTION(cuEventDestroy),
                  FUNCTION(cuEventRecord),
