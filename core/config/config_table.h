@@ -112,6 +112,9 @@
     X(STAGE_BYTES, "stage_bytes", BYTES, "64M", "64K..1T", 0,                            \
       "pinned host memory, in each direction, for device tensors that a transport "      \
       "cannot move directly")                                                            \
+    X(SHADOW_BYTES, "shadow_bytes", BYTES, "1G", "0..1T", 0,                             \
+      "pinned host memory, at most, through which collectives move device tensors; "     \
+      "what finds no room there goes through memory that is not pinned, more slowly")    \
     X(SCRATCH_BYTES, "scratch_bytes", BYTES, "64M", "4K..1T", 0,                         \
       "memory, at most, for slices of collectives that wait to be added, and as much "   \
       "again for what finished collectives keep for the next of the same name")          \

@@ -232,23 +232,17 @@ static struct bfc_chunk *chunk_make(struct bfc *bfc, uintptr_t data, uint64_t by
     return chunk;
 }
 
-static tryst_status region_add(struct bfc *bfc, uint64_t bytes)
+tryst_status bfc_region_add(struct bfc *bfc, void *data, uint64_t bytes)
 {
-    void *data;
     struct region *region = mem_zalloc(sizeof *region);
     if (!region)
         return TRYST_E_NOMEM;
-    tryst_status status =
-        bfc->params.backend->region_alloc(bfc->params.arg, bytes, &data);
-    if (status != TRYST_OK)
-        goto free_region;
     region->data = (uintptr_t)data;
     region->bytes = bytes;
     region->first = chunk_make(bfc, region->data, bytes);
     if (!region->first) {
-        bfc->params.backend->region_free(bfc->params.arg, data, bytes);
-        status = TRYST_E_NOMEM;
-        goto free_region;
+        mem_free(region);
+        return TRYST_E_NOMEM;
     }
     list_push_back(&bfc->regions, &region->node);
     bfc->counts.regions++;
@@ -256,8 +250,18 @@ static tryst_status region_add(struct bfc *bfc, uint64_t bytes)
     region->first->is_free = true;
     free_add(bfc, region->first);
     return TRYST_OK;
-free_region:
-    mem_free(region);
+}
+
+static tryst_status region_make(struct bfc *bfc, uint64_t bytes)
+{
+    void *data;
+    tryst_status status =
+        bfc->params.backend->region_alloc(bfc->params.arg, bytes, &data);
+    if (status != TRYST_OK)
+        return status;
+    status = bfc_region_add(bfc, data, bytes);
+    if (status != TRYST_OK)
+        bfc->params.backend->region_free(bfc->params.arg, data, bytes);
     return status;
 }
 
@@ -318,12 +322,12 @@ static tryst_status grow(struct bfc *bfc, uint64_t bytes)
     uint64_t wanted = region_wanted(bfc);
     uint64_t left = room_left(bfc);
     tryst_status status = TRYST_E_NOMEM;
-    if (bytes > left)
+    if (bytes > left || !bfc->params.backend->region_alloc)
         return status;
     wanted = wanted > bytes ? wanted : bytes;
     wanted = wanted < left ? wanted : left;
     for (;;) {
-        status = region_add(bfc, wanted);
+        status = region_make(bfc, wanted);
         if (status != TRYST_E_NOMEM || wanted == bytes)
             break;
         wanted = wanted / 10 * 9 / BFC_GRAIN * BFC_GRAIN;

@@ -38,7 +38,7 @@
 /** The source of regions and of events. */
 struct bfc_backend {
     /** Allocate a region. Returns TRYST_OK or an error; after TRYST_E_NOMEM a smaller
-     *  region is tried. */
+     *  region is tried. NULL: regions come by bfc_region_add alone. */
     tryst_status (*region_alloc)(void *arg, size_t bytes, void **data_p);
     void (*region_free)(void *arg, void *data, size_t bytes);
     /** Record an event that passes when `stream` has done the work queued so far. This
@@ -78,6 +78,11 @@ tryst_status bfc_open(const struct bfc_params *params, struct bfc **bfc_p);
 /** Give all regions back; returns the number of chunks that were still out. NULL is
  *  allowed. */
 uint64_t bfc_close(struct bfc *bfc);
+
+/** Add a region that the caller has allocated; region_free gives the region back. `bytes`
+ *  is a multiple of BFC_GRAIN. TRYST_OK, or TRYST_E_NOMEM: the region stays the
+ *  caller's. */
+tryst_status bfc_region_add(struct bfc *bfc, void *data, uint64_t bytes);
 
 /** Get a chunk of `bytes` (at least 1) that no work uses any more or, with `on_stream`,
  *  that at most earlier work of `stream` uses. Returns TRYST_OK; TRYST_E_NOMEM beyond the

@@ -74,10 +74,11 @@ BEGIN {
     may["tests/topology"] = "tests tools core " topology
     may["tests/transports"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports
     may["tests/transports/fault"] = "tests core transports/memory transports"
+    may["tests/transports/cuda"] = "tests core " topology " " transports
     may["tests/transports/link"] = "tests core transports/link"
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
-    may["tests/rendezvous"] = "tests tests/transports/fault tests/transports/memory core " topology " " transports " commsched/sched " rendezvous
+    may["tests/rendezvous"] = "tests tests/transports/fault tests/transports/memory tests/transports/cuda core " topology " " transports " commsched/sched " rendezvous
     may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
     may["tests/collectives"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"
     may["tests/context"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/profile collectives context"

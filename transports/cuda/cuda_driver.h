@@ -42,6 +42,8 @@
     X(mem_range, cuMemGetAddressRange, 3020, "_v2")              \
     X(host_alloc, cuMemHostAlloc, 2020, "")                      \
     X(host_free, cuMemFreeHost, 2000, "")                        \
+    X(host_register, cuMemHostRegister, 6050, "_v2")             \
+    X(host_unregister, cuMemHostUnregister, 4000, "")            \
     X(copy_async, cuMemcpyAsync, 4000, "")                       \
     X(stream_create, cuStreamCreateWithPriority, 5050, "")       \
     X(stream_destroy, cuStreamDestroy, 4000, "_v2")              \

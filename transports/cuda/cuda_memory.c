@@ -52,6 +52,23 @@ void cuda_pinned_free(int32_t device, void *data, size_t bytes)
         (void)cuda_leave(CUDA_CALL(host_free, data));
 }
 
+tryst_status cuda_pin(int32_t device, void *data, size_t bytes)
+{
+    tryst_status status = cuda_enter(device, NULL);
+    if (status == TRYST_OK)
+        status = cuda_leave(
+            CUDA_CALL(host_register, data, bytes,
+                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+    return status;
+}
+
+void cuda_unpin(int32_t device, void *data, size_t bytes)
+{
+    (void)bytes;
+    if (cuda_enter(device, NULL) == TRYST_OK)
+        (void)cuda_leave(CUDA_CALL(host_unregister, data));
+}
+
 /* Get the device that holds `data`, or -1 for host memory, pinned or not. */
 static int32_t device_of(const void *data)
 {

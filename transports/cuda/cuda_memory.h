@@ -12,6 +12,8 @@ tryst_status cuda_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p);
 void cuda_free(int32_t device, void *data, size_t bytes, int fd);
 tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p);
 void cuda_pinned_free(int32_t device, void *data, size_t bytes);
+tryst_status cuda_pin(int32_t device, void *data, size_t bytes);
+void cuda_unpin(int32_t device, void *data, size_t bytes);
 tryst_status cuda_copy_async(int32_t device, void *stream, void *dst, const void *src,
                              size_t bytes);
 

@@ -102,6 +102,21 @@ static void host_pinned_free(int32_t device, void *data, size_t bytes)
     mem_free(data);
 }
 
+static tryst_status host_pin(int32_t device, void *data, size_t bytes)
+{
+    (void)device;
+    (void)data;
+    (void)bytes;
+    return TRYST_OK;
+}
+
+static void host_unpin(int32_t device, void *data, size_t bytes)
+{
+    (void)device;
+    (void)data;
+    (void)bytes;
+}
+
 static tryst_status host_stream_open(int32_t device, bool urgent, void **stream_p)
 {
     (void)device;
@@ -170,6 +185,8 @@ static const struct memory_ops memory_host = {
     .free = host_free,
     .pinned_alloc = host_pinned_alloc,
     .pinned_free = host_pinned_free,
+    .pin = host_pin,
+    .unpin = host_unpin,
     .stream_open = host_stream_open,
     .stream_close = host_close,
     .copy_async = host_copy_async,

@@ -78,6 +78,11 @@ struct memory_ops {
      *  Aligned to a page. TRYST_OK, TRYST_E_NOMEM. */
     tryst_status (*pinned_alloc)(int32_t device, size_t bytes, void **data_p);
     void (*pinned_free)(int32_t device, void *data, size_t bytes);
+    /** Pin host memory that exists, such as a region that peers map, as pinned_alloc's
+     *  memory is. `data` is aligned to a page; no part of the range is pinned yet. The
+     *  memory must stay until `unpin`. For host, nothing happens. */
+    tryst_status (*pin)(int32_t device, void *data, size_t bytes);
+    void (*unpin)(int32_t device, void *data, size_t bytes);
 
     /** Open a stream that waits for no other stream by itself. `urgent`: its work goes
      *  before that of plain streams. For host, *stream_p is NULL. */

@@ -217,7 +217,8 @@ CUresult cuMemFreeHost(void *data)
     pthread_mutex_lock(&fake_lock);
     fake_synchronize(-1);
     struct range *range = fake_range_find((uintptr_t)data);
-    bool found = range && range->start == (uintptr_t)data && range->device < 0;
+    bool found = range && range->start == (uintptr_t)data && range->device < 0 &&
+                 !range->is_registered;
     if (found) {
         munmap(data, range->bytes);
         fake_range_remove(range);
@@ -225,6 +226,55 @@ CUresult cuMemFreeHost(void *data)
     }
     pthread_mutex_unlock(&fake_lock);
     return failure ? failure : found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static bool is_pinned(uintptr_t start, size_t bytes)
+{
+    for (struct range *range = fake_ranges; range; range = range->next)
+        if (start < range->start + range->bytes && range->start < start + bytes)
+            return true;
+    return false;
+}
+
+CUresult cuMemHostRegister(void *data, size_t bytes, unsigned flags)
+{
+    int device;
+    uintptr_t start = (uintptr_t)data;
+    FAKE_ENTER(cuMemHostRegister, device);
+    if (flags != (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP) || !bytes ||
+        start % 4096)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct range model = {.start = start,
+                          .bytes = bytes,
+                          .shadow = data,
+                          .device = -1,
+                          .accessible = true,
+                          .is_registered = true};
+    pthread_mutex_lock(&fake_lock);
+    bool pinned = is_pinned(start, bytes);
+    if (!pinned) {
+        (void)fake_range_add(&model);
+        fake_counts.pinned++;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return pinned ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_SUCCESS;
+}
+
+CUresult cuMemHostUnregister(void *data)
+{
+    if (fake_current() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    fake_synchronize(-1);
+    struct range *range = fake_range_find((uintptr_t)data);
+    bool found = range && range->start == (uintptr_t)data && range->is_registered;
+    if (found) {
+        fake_range_remove(range);
+        fake_counts.pinned--;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    FAKE_LEAVE(cuMemHostUnregister,
+               found ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
 /* --- attributes of addresses --- */

@@ -30,7 +30,8 @@ struct range {
     char *shadow; /**< address on the host */
     int device;   /**< -1: host memory */
     bool is_legacy, accessible;
-    int file; /**< of the memory behind the range */
+    bool is_registered; /**< host memory of the program, pinned by cuMemHostRegister */
+    int file;           /**< of the memory behind the range */
     int64_t file_at;
     struct handle *handle;
 };

@@ -38,6 +38,8 @@ static const struct {
                  FUNCTION(cuMemGetAddressRange),
                  FUNCTION(cuMemHostAlloc),
                  FUNCTION(cuMemFreeHost),
+                 FUNCTION(cuMemHostRegister),
+                 FUNCTION(cuMemHostUnregister),
                  FUNCTION(cuMemcpyAsync),
                  FUNCTION(cuStreamCreateWithPriority),
                  FUNCTION(cuStreamDestroy),

@@ -86,6 +86,38 @@ static void test_memory(void **state)
     assert_int_equal(row->locate(data, &device), TRYST_E_INVALID);
 }
 
+/* Memory of the program is pinned and unpinned, and a copy takes it. */
+static void test_pin(void **state)
+{
+    enum { BYTES = 8192 };
+    char *data = aligned_alloc(4096, BYTES);
+    void *on_device, *stream;
+    int32_t device;
+    int fd;
+    struct fake_cuda_counts counts;
+    assert_non_null(data);
+    memset(data, 3, BYTES);
+    assert_int_equal(row->pin(0, data, BYTES), TRYST_OK);
+    assert_int_equal(row->pin(1, data + 4096, 4096), TRYST_E_SYSTEM);
+    assert_non_null(strstr(row->error_text(), "(712)"));
+    fake_cuda_counts(&counts);
+    assert_int_equal(counts.pinned, 1);
+    assert_int_equal(row->locate(data, &device), TRYST_E_INVALID);
+    assert_int_equal(row->alloc(0, BYTES, &on_device, &fd), TRYST_OK);
+    assert_int_equal(row->stream_open(0, true, &stream), TRYST_OK);
+    assert_int_equal(row->copy_async(0, stream, on_device, data, BYTES), TRYST_OK);
+    fake_cuda_drain();
+    memset(data, 0, BYTES);
+    fake_cuda_read(on_device, data, BYTES);
+    assert_int_equal(data[BYTES - 1], 3);
+    row->stream_close(0, stream);
+    row->free(0, on_device, BYTES, -1);
+    row->unpin(0, data, BYTES);
+    fake_cuda_counts(&counts);
+    assert_int_equal(counts.pinned, 0);
+    free(data);
+}
+
 static void test_priorities(void **state)
 {
     void *plain, *urgent;
@@ -214,9 +246,9 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(test_describe_first), TEST(test_threads),
-                                       TEST(test_devices),        TEST(test_memory),
-                                       TEST(test_priorities),     TEST(test_copies),
-                                       TEST(test_wait_word)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_describe_first), TEST(test_threads),  TEST(test_devices),
+        TEST(test_memory),         TEST(test_pin),      TEST(test_priorities),
+        TEST(test_copies),         TEST(test_wait_word)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

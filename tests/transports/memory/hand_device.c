@@ -55,6 +55,28 @@ static void pinned_free(int32_t device, void *data, size_t bytes)
     free(data);
 }
 
+/* Pin existing memory: counted as pinned_alloc is, and failed by the same counter. */
+static tryst_status pin(int32_t device, void *data, size_t bytes)
+{
+    hand.pinned_calls++;
+    if (fail_now(&hand.fail_pinned))
+        return TRYST_E_NOMEM;
+    hand.pinned++;
+    hand.pinned_bytes += bytes;
+    return TRYST_OK;
+}
+
+static void unpin(int32_t device, void *data, size_t bytes)
+{
+    hand.pinned--;
+    hand.pinned_bytes -= bytes;
+}
+
+static const char *error_text(void)
+{
+    return "the test failed this call";
+}
+
 static tryst_status stream_open(int32_t device, bool urgent, void **stream_p)
 {
     if (fail_now(&hand.fail_stream))
@@ -138,8 +160,11 @@ const struct memory_ops hand_row = {.name = "hand",
                                     .struct_size = sizeof(struct memory_ops),
                                     .on_device = true,
                                     .locate = locate,
+                                    .error_text = error_text,
                                     .pinned_alloc = pinned_alloc,
                                     .pinned_free = pinned_free,
+                                    .pin = pin,
+                                    .unpin = unpin,
                                     .stream_open = stream_open,
                                     .stream_close = stream_close,
                                     .copy_async = copy_async,

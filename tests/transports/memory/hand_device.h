@@ -15,7 +15,7 @@
 extern const struct memory_ops hand_row;
 
 /** The value of a fail_ counter for "every call". A failing call returns TRYST_E_SYSTEM
- *  (pinned_alloc: TRYST_E_NOMEM). */
+ *  (pinned_alloc, pin: TRYST_E_NOMEM). */
 enum { HAND_ALWAYS = 1 << 30 };
 
 struct hand {

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file shadows.h
+ *  Shadows: host memory through which collectives move the bytes of device tensors
+ *  (shadows.c).
+ *
+ *  A shadow is pinned where the pool has a free piece, and plain memory otherwise. Plain
+ *  memory serves as well, but its copies are slower, and peers of this host cannot map
+ *  it. shadow_get never waits and calls no driver, so operations never wait for the pool,
+ *  in whichever order ranks submit them.
+ */
+#ifndef TRYST_RENDEZVOUS_SHADOWS_H
+#define TRYST_RENDEZVOUS_SHADOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tryst/status.h"
+
+struct log;
+struct memory_cache;
+struct memory_ops;
+struct shadows;
+struct tryst_mem;
+
+struct shadow {
+    void *data; /**< aligned to 256 bytes; NULL for 0 bytes */
+    uint64_t bytes;
+    struct tryst_mem *mem; /**< region of the pinned memory; NULL: plain memory */
+};
+
+/** Open a pool that pins at most `limit_bytes` (TRYST_SHADOW_BYTES; 0: nothing). Pins
+ *  nothing yet. Pinned memory is registered with `cache`. */
+tryst_status shadows_open(struct memory_cache *cache, const struct log *log,
+                          uint64_t limit_bytes, struct shadows **shadows_p);
+/** Close the pool; all shadows have come back, and the copier's thread has ended. NULL is
+ *  allowed. */
+void shadows_close(struct shadows *shadows);
+
+/** Get `bytes` for copies from or to this device. Any thread; never waits. When no pinned
+ *  piece is free, the pool notes that more should be pinned. TRYST_OK, TRYST_E_NOMEM. */
+tryst_status shadow_get(struct shadows *shadows, const struct memory_ops *ops,
+                        int32_t device, uint64_t bytes, struct shadow *shadow_p);
+/** Give a shadow back: no copy and no transfer uses it any more. Any thread; never waits.
+ *  `shadow` is zeroed. */
+void shadow_put(struct shadows *shadows, struct shadow *shadow);
+
+/** Pin an arena for the shadows that have been missed. While copies are in flight
+ *  (`!idle`) they go first, for a short time. On the copier's thread, as the next: both
+ *  may wait for the device. NULL is allowed. */
+void shadows_pin(struct shadows *shadows, bool idle, uint64_t now_ns);
+/** Free all pinned memory; all shadows have come back. */
+void shadows_unpin(struct shadows *shadows);
+
+#endif
