@@ -19,6 +19,7 @@
 #include "auto_priority.h"
 #include "coll_down.h"
 #include "coll_up.h"
+#include "copies.h"
 #include "core/memory/alloc.h"
 #include "fail.h"
 #include "prepare.h"
@@ -90,10 +91,13 @@ static void colls_begin(void *arg, void *coll, tryst_op *op)
         coll_run_put(run);
         return;
     }
-    op_tensor_set(op, &run->out, coll_bytes(run->coll->count, run->coll->element_bytes));
+    op_tensor_set(op, coll_copies_out(run),
+                  coll_bytes(run->coll->count, run->coll->element_bytes));
     run->urgency = op->urgency;
     run_fail_if_lost(run);
     flows_start(op->rdv, run);
+    if (run->copies)
+        coll_copies_begin(run);
     run_mark(run);
 }
 
@@ -109,8 +113,6 @@ static void run_report(struct coll_run *run)
     struct cause cause = {TRYST_OK, -1, TRYST_OK};
     if (run_failed(run))
         cause = run->cause;
-    else if (run->coll->is_packed)
-        coll_unpack(run);
     op_report(op, cause.status, cause.origin_rank, cause.origin_status, run->text);
     mem_free(run->text);
     run->text = NULL;
@@ -132,6 +134,8 @@ static void flows_fail(struct coll_run *run)
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
         if (run->flows[i].is_live)
             flow_fail(&run->flows[i].flow, run->cause, run->reason);
+    if (run->copies)
+        coll_copies_cancel(run);
 }
 
 /* ---- a turn of the engine ---------------------------------------------------------- */
@@ -144,11 +148,25 @@ static bool trees_are_done(const struct coll_run *run)
     return true;
 }
 
-/* True if the operation can be reported: its result is complete, or it has failed, and
- * no flow touches the caller's memory any more. */
-static bool run_is_over(const struct coll_run *run)
+/* The result is complete in host memory. */
+static void run_complete(struct coll_run *run)
 {
-    return run_failed(run) ? !run->live : !run->awaited && trees_are_done(run);
+    run->completes = true;
+    if (run->coll->is_packed)
+        coll_unpack(run);
+    if (run->copies)
+        coll_copies_bring_all(run);
+}
+
+/* True if the operation can be reported: its result is complete, or it has failed, and
+ * no flow and no copy touches the caller's memory any more. */
+static bool run_is_over(struct coll_run *run)
+{
+    bool is_failed = run_failed(run);
+    if (!is_failed && !run->completes && !run->awaited && trees_are_done(run))
+        run_complete(run);
+    return (is_failed ? !run->live : run->completes) &&
+           (!run->copies || coll_copies_ended(run));
 }
 
 /* Compute the due units of marked trees, and update their flows. True if the budget
@@ -164,6 +182,8 @@ static bool trees_run(struct coll_run *run, uint64_t *budget)
         at->is_marked = false; /* the updates serve what the additions have marked */
         coll_up_update(at);
         coll_down_update(at);
+        if (at->bring)
+            coll_copies_bring(at);
         bool is_begun = at->has_unit && !at->stalls;
         at->is_marked |= is_begun;
         more |= is_begun;
@@ -277,6 +297,8 @@ static void colls_raise(void *arg, tryst_op *op, uint64_t sort_key)
         if (flow->is_live)
             flow_raise(&flow->flow, urgency_priority(&run->urgency));
     }
+    if (run->copies)
+        coll_copies_raise(run);
 }
 
 /* Write "all-reduce (sum) of 4096 x f32", with ", root 2" where there is a root, or a
@@ -295,6 +317,11 @@ static void colls_shape_text(const struct flow_shape *shape, char *text, size_t 
              reduces ? reduce_op_name((tryst_reduce_op)shape->op) : "",
              reduces ? ")" : "", shape->count,
              tryst_dtype_name((tryst_dtype)shape->dtype), root);
+}
+
+static void colls_device_started(void *arg)
+{
+    coll_copies_go_on(arg);
 }
 
 static int32_t colls_waits_for(void *arg, const tryst_op *op)
@@ -350,7 +377,9 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     hash_table_init(&colls->kept);
     list_init(&colls->kept_order);
     list_init(&colls->idle_order);
+    list_init(&colls->copies_unchecked);
     colls->idle_bytes_max = config_bytes(config, CONFIG_SCRATCH_BYTES);
+    colls->shadow_bytes_max = config_bytes(config, CONFIG_SHADOW_BYTES);
     urgent_init(&colls->work);
     scratch_init(&colls->scratch, config_bytes(config, CONFIG_SCRATCH_BYTES));
     *colls_p = colls;
@@ -380,6 +409,7 @@ struct coll_calls colls_calls(struct colls *colls)
                                .raise = colls_raise,
                                .shape_text = colls_shape_text,
                                .waits_for = colls_waits_for,
+                               .device_started = colls_device_started,
                                .used = colls->host.recorder ? colls_used : NULL};
 }
 
@@ -390,6 +420,11 @@ void colls_plan_set(struct colls *colls, const struct coll_plan *plan)
     pthread_mutex_unlock(&colls->lock);
     /* kept collectives were prepared with the earlier plan */
     coll_kept_drop(colls, NULL);
+}
+
+void colls_copier_close(struct colls *colls)
+{
+    coll_copies_close_all(colls);
 }
 
 void colls_group_close(struct colls *colls)

@@ -37,6 +37,9 @@ struct coll_calls colls_calls(struct colls *colls);
 /** Set the group's plan, before the first collective. The plan is the caller's, and
  *  must stay until colls_group_close. Without a plan, or with NULL, trees are binary. */
 void colls_plan_set(struct colls *colls, const struct coll_plan *plan);
+/** Stop copying from and to devices: no collective is left. Waits for the thread that
+ *  copies, which may wait for the progress lock: the caller must not hold it. */
+void colls_copier_close(struct colls *colls);
 /** Drop all that is kept for the group, which is closed and has no operation left. */
 void colls_group_close(struct colls *colls);
 

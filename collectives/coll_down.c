@@ -13,7 +13,7 @@
  *
  * At the root, a slice is ready when its sum is complete (coll_up.c). In a list of flows
  * each flow is such a tree of two ranks. In an exchange nothing descends: each rank sends
- * its own term, which is ready at the start.
+ * its own term, which is ready once it is in host memory.
  *
  * Invariant: as in coll_up.c, hooks only move counters and mark the tree.
  */
@@ -59,11 +59,16 @@ static void result_slice_receive(struct flow *flow, const void *payload, size_t 
 
 /* ---- 3: to the children ------------------------------------------------------------ */
 
+static uint32_t ready_down(const struct coll_tree_run *at)
+{
+    return at->part->is_exchange ? at->tree.own : coll_tree_ready_down(&at->tree);
+}
+
 void coll_down_update(struct coll_tree_run *at)
 {
     const struct coll_part *part = at->part;
     struct coll_flow *flows = at->flows + part_up_flows(part);
-    uint32_t ready = coll_tree_ready_down(&at->tree);
+    uint32_t ready = ready_down(at);
     for (uint32_t i = 0; i < part->down_children; i++)
         coll_flow_ready(&flows[part->receives_down + i], ready);
     if (part->receives_down && flows->waits)
@@ -111,6 +116,6 @@ bool coll_down_flow_set(struct coll_tree_run *at, uint32_t index, void **data_p)
                                   : &down_from_parent;
     flow->ahead = receives && parents_are_one(at);
     if (!receives)
-        flow->ready = at->part->is_exchange ? 1 : coll_tree_ready_down(&at->tree);
+        flow->ready = ready_down(at);
     return !receives;
 }

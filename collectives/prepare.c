@@ -19,6 +19,7 @@
 #include "calls.h"
 #include "collectives/tree/edges.h"
 #include "commsched/profile/recorder.h"
+#include "copies.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "core/text/refuse.h"
@@ -114,10 +115,11 @@ static void run_reset(struct coll_run *run)
 {
     run->op = NULL;
     run->live = run->awaited = 0;
-    run->fails = false;
+    run->fails = run->completes = false;
     run->cause.status = TRYST_OK;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
         run->trees[t].is_marked = run->trees[t].has_unit = run->trees[t].stalls = false;
+        run->trees[t].fetch = run->trees[t].bring = NULL;
         flows_reset(&run->trees[t]);
     }
 }
@@ -188,6 +190,7 @@ void coll_run_put(struct coll_run *run)
     tryst_coll *coll = run->coll;
     struct list over;
     list_init(&over);
+    coll_copies_close(run);
     pthread_mutex_lock(&coll->colls->lock);
     idle_put(run, &over);
     pthread_mutex_unlock(&coll->colls->lock);

@@ -45,7 +45,11 @@ enum { COLL_TEXT_BYTES = 1024 };
 /** The offset of a part without bytes in a tensor or in private memory. */
 #define COLL_NOWHERE UINT64_MAX
 
+struct coll_copies;
+struct coll_copy;
 struct coll_run;
+struct copier;
+struct shadows;
 
 struct colls {
     struct coll_host host;
@@ -60,6 +64,12 @@ struct colls {
     uint64_t idle_bytes, idle_bytes_max; /**< bytes of the runs in idle_order */
     uint32_t idle_count;                 /**< number of the runs in idle_order */
     _Atomic(bool) thread_started;
+    uint64_t shadow_bytes_max; /**< pinned memory, at most */
+    /** Made by the first collective with device memory (copies.h); guarded by `lock`. */
+    struct copier *copier;
+    struct shadows *shadows;
+    struct list copies_unchecked; /**< coll_copies that wait until their driver starts;
+                                   *   of the progress domain */
 
     /** The members below belong to the progress domain. */
     struct urgent_queue work;   /**< marked runs */
@@ -172,6 +182,7 @@ struct coll_tree_run {
     struct coll_flow *flows;
     const char *own; /**< this rank's term */
     char *sums, *result;
+    struct coll_copy *fetch, *bring; /**< of the own term and the result; NULL: none */
     bool is_marked;
     bool has_unit; /**< `unit` is begun and not finished */
     bool stalls;   /**< `unit` waits until its borrowed slice can be read */
@@ -192,12 +203,15 @@ struct coll_run {
     uint64_t recorded; /**< its number in colls->host.recorder; 0: none */
     uint64_t matched_at, first_slice_at; /**< recorder_now; 0: not yet */
     /** Copies of the caller's tensors. A tensor without data was not given; without
-     *  `in`, the terms are in `out`. */
+     *  `in`, the terms are in `out`. With `copies`, `data` and `mem` are those of host
+     *  memory. */
     tryst_tensor in, out;
+    struct coll_copies *copies; /**< from and to device memory; NULL: none (copies.h) */
     double factor;
     uint32_t live;      /**< flows that have not ended */
     uint32_t awaited;   /**< of these, the flows that the operation waits for */
     bool fails;         /**< flows_fail was called */
+    bool completes;     /**< the result is complete in host memory */
     struct cause cause; /**< the first cause of a failure; status TRYST_OK: none */
     /** The text of `cause`: the collective, then the reason. NULL: none, or no memory. */
     char *text;

@@ -5,7 +5,8 @@
  * Idea: each part has an offset in `in`, in `out`, or in both, so one function finds the
  * memory of every kind. Where only one tensor is given, the other one is in place: the
  * same memory or, with blocks, this rank's own block. A block that is not in place is
- * copied by the engine in pieces (COLL_OWN).
+ * copied by the engine in pieces (COLL_OWN). Tensors in device memory are replaced by
+ * host memory here (copies.h), so all that follows is about host memory.
  *
  * Invariant: a refused start has no effect.
  */
@@ -15,6 +16,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "copies.h"
 #include "core/text/refuse.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
@@ -56,8 +58,23 @@ static struct tensors_given tensors_of(const tryst_coll *coll)
     }
 }
 
-/* Check one tensor and copy it; `copy` has no data if the tensor is not
- * given. */
+/* Check the memory of a tensor; TRYST_IN_PROGRESS: its driver starts. */
+static tryst_status memory_check(const tryst_coll *coll, const char *name,
+                                 tryst_tensor *tensor)
+{
+    tryst_status status =
+        group_memory_check(coll->group, tensor, tensor_bytes(coll, tensor->count));
+    if (status == TRYST_OK || status == TRYST_IN_PROGRESS)
+        return status;
+    return refuse(status,
+                  "cannot submit: memory %d, device %d, mem %p and ready_event %p of %s "
+                  "do not describe its bytes at %p: %s",
+                  (int)tensor->memory, (int)tensor->device, (void *)tensor->mem,
+                  tensor->ready_event, name, tensor->data, tryst_status_str(status));
+}
+
+/* Check one tensor and copy it; `copy` has no data if the tensor is not given.
+ * TRYST_IN_PROGRESS: its driver starts. */
 static tryst_status tensor_copy(const tryst_coll *coll, bool of_out, enum given given,
                                 const tryst_tensor *tensor, tryst_tensor *copy)
 {
@@ -74,10 +91,6 @@ static tryst_status tensor_copy(const tryst_coll *coll, bool of_out, enum given 
     if (!tryst_sized_read(copy, sizeof *copy, tensor))
         return refuse(TRYST_E_INVALID, "cannot submit: %s: %s", name,
                       tryst_sized_reason(tensor));
-    if (copy->memory != TRYST_MEMORY_HOST)
-        return refuse(TRYST_E_UNSUPPORTED,
-                      "cannot submit: %s->memory is %d; collectives take host memory (0)",
-                      name, (int)copy->memory);
     /* blocks with offsets need not reach the end of their tensor */
     if (copy->dtype != coll->tensor_dtype || copy->count < count ||
         (copy->count > count && !blocks->counts))
@@ -91,14 +104,7 @@ static tryst_status tensor_copy(const tryst_coll *coll, bool of_out, enum given 
         return refuse(TRYST_E_INVALID,
                       "cannot submit: %s->data is NULL; %" PRIu64 " elements need memory",
                       name, copy->count);
-    tryst_status status =
-        group_memory_check(coll->group, copy, tensor_bytes(coll, copy->count));
-    return status == TRYST_OK
-               ? status
-               : refuse(status,
-                        "cannot submit: %s->mem %p does not cover the tensor at %p, or "
-                        "ready_event is set: %s",
-                        name, (void *)copy->mem, copy->data, tryst_status_str(status));
+    return memory_check(coll, name, copy);
 }
 
 /* Return this rank's own block in `all`, or `all` if it has no blocks; NULL: it is not
@@ -140,8 +146,11 @@ static tryst_status in_place_check(struct coll_run *run)
     char *own = in_has_all ? own_block(coll, in, &coll->in_blocks)
                            : own_block(coll, out, &coll->out_blocks);
     if (!is_alltoall && (!one->data || one->data == own)) {
+        one->ready_event = one->data ? one->ready_event : all->ready_event;
         one->data = own;
         one->mem = all->mem;
+        one->memory = all->memory;
+        one->device = all->device;
         return TRYST_OK;
     }
     if (!in->data || !out->data ||
@@ -161,10 +170,15 @@ static tryst_status tensors_copy(struct coll_run *run, const tryst_tensor *in,
                                  const tryst_tensor *out)
 {
     struct tensors_given given = tensors_of(run->coll);
-    tryst_status status = tensor_copy(run->coll, false, given.in, in, &run->in);
-    if (status == TRYST_OK)
-        status = tensor_copy(run->coll, true, given.out, out, &run->out);
-    return status == TRYST_OK ? in_place_check(run) : status;
+    tryst_status of_in = tensor_copy(run->coll, false, given.in, in, &run->in), of_out;
+    if (of_in != TRYST_OK && of_in != TRYST_IN_PROGRESS)
+        return of_in;
+    of_out = tensor_copy(run->coll, true, given.out, out, &run->out);
+    if (of_out != TRYST_OK && of_out != TRYST_IN_PROGRESS)
+        return of_out;
+    tryst_status status = in_place_check(run);
+    bool unchecked = of_in == TRYST_IN_PROGRESS || of_out == TRYST_IN_PROGRESS;
+    return status == TRYST_OK ? coll_copies_open(run, unchecked) : status;
 }
 
 /* ---- packed blocks ----------------------------------------------------------------- */
@@ -197,22 +211,33 @@ static char *own_packed(const struct coll_run *run, const struct coll_blocks *bl
     return run->private + tensor_bytes(run->coll, before);
 }
 
-/* Return this rank's terms of a packed collective: in private memory, where they are
- * copied, or in `in` if these are dense. */
-static char *packed_own(struct coll_run *run)
+/* True if this rank's terms of a packed collective lie in `in` as they are sent. */
+static bool terms_are_packed(const tryst_coll *coll)
+{
+    return coll->kind != TRYST_COLL_ALLGATHER && coll->in_blocks.is_dense;
+}
+
+/* Return where this rank's terms are. */
+static char *terms_of(const struct coll_run *run)
+{
+    bool in_private = run->coll->is_packed && !terms_are_packed(run->coll);
+    return in_private ? run->private : run->in.data;
+}
+
+/* Copy the terms of a packed collective to private memory, unless they are dense. */
+static void terms_pack(struct coll_run *run)
 {
     const tryst_coll *coll = run->coll;
     uint64_t bytes = tensor_bytes(coll, coll->in_count);
-    if (coll->kind == TRYST_COLL_ALLGATHER) {
-        memset(run->private, 0, coll->private_bytes);
-        if (bytes)
-            memcpy(own_packed(run, &coll->out_blocks), run->in.data, bytes);
-        return run->private;
+    if (terms_are_packed(coll))
+        return;
+    if (coll->kind != TRYST_COLL_ALLGATHER) {
+        blocks_copy(run, &coll->in_blocks, &run->in, true);
+        return;
     }
-    if (coll->in_blocks.is_dense)
-        return run->in.data;
-    blocks_copy(run, &coll->in_blocks, &run->in, true);
-    return run->private;
+    memset(run->private, 0, coll->private_bytes);
+    if (bytes)
+        memcpy(own_packed(run, &coll->out_blocks), run->in.data, bytes);
 }
 
 void coll_unpack(struct coll_run *run)
@@ -240,14 +265,23 @@ static void memory_set(struct coll_tree_run *at, char *in, char *out)
                                                 : at->run->private + part->private_at;
 }
 
-/* Copy this rank's term out of the way of the sums: other ranks may get it after the
- * first addition. */
-static void own_keep(struct coll_tree_run *at)
+/* Return where this rank's term of an exchange is out of the way of the sums: other ranks
+ * may get it after the first addition. */
+static char *own_kept(const struct coll_tree_run *at)
 {
-    char *kept = at->keep + at->part->up_children * at->part->bytes;
-    if (at->own) /* a barrier has none */
-        run_own_compute(at->run, kept, at->own, at->part->bytes);
-    at->own = kept;
+    return at->keep + at->part->up_children * at->part->bytes;
+}
+
+void coll_terms_take(struct coll_run *run)
+{
+    if (run->coll->is_packed)
+        terms_pack(run);
+    char *terms = terms_of(run);
+    for (uint32_t t = 0; t < run->coll->parts_count; t++) {
+        const struct coll_tree_run *at = &run->trees[t];
+        if (at->part->is_exchange && terms) /* a barrier has none */
+            run_own_compute(run, own_kept(at), terms + at->part->in_at, at->part->bytes);
+    }
 }
 
 /* Reset the counters of a tree, and set which arithmetic it needs. The tree's memory
@@ -264,21 +298,25 @@ static void tree_reset(struct coll_tree_run *at)
         part->is_root && coll->reduce == TRYST_REDUCE_AVERAGE && coll->size > 1;
     const char *sent = part->up_children || tree->owns ? at->sums : at->own;
     tree->reuses = part->sends_up && part->receives_down && sent == at->result;
+    tree->fetched = coll_copies_fetch(at) ? 0 : tree->slices;
     coll_tree_reset(tree);
 }
 
 static void trees_reset(struct coll_run *run)
 {
-    bool is_packed = run->coll->is_packed;
-    char *in = is_packed ? packed_own(run) : run->in.data;
-    char *out = is_packed ? run->private : run->out.data;
+    char *out = run->coll->is_packed ? run->private : run->out.data;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
-        memory_set(&run->trees[t], in, out);
-        if (run->trees[t].part->is_exchange)
-            own_keep(&run->trees[t]);
-        tree_reset(&run->trees[t]);
+        struct coll_tree_run *at = &run->trees[t];
+        memory_set(at, terms_of(run), out);
+        if (at->part->is_exchange)
+            at->own = own_kept(at);
+        tree_reset(at);
     }
     coll_lead_begin(&run->lead);
+    if (run->copies)
+        coll_copies_lay(run);
+    else
+        coll_terms_take(run);
 }
 
 /* ---- the start --------------------------------------------------------------------- */

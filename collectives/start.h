@@ -17,6 +17,9 @@ tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *
 /** Return the registered region that holds `data`, which is in a tensor of the run; NULL:
  *  none does, as for private memory. */
 struct tryst_mem *coll_region_of(const struct coll_run *run, const char *data);
+/** Note that all terms of this rank are in host memory: pack the blocks of a packed
+ *  collective, and copy the term of an exchange out of the way of the sums. */
+void coll_terms_take(struct coll_run *run);
 /** Copy the result of a packed collective to `out`. */
 void coll_unpack(struct coll_run *run);
 

@@ -325,6 +325,12 @@ void tryst_group_close(tryst_group *group)
         progress_lock_put(ctx->rdv);
         return;
     }
+    progress_lock_put(ctx->rdv);
+    colls_copier_close(ctx->wiring->colls);
+    if (!progress_lock_take(ctx->rdv, CUT_NS)) {
+        LOG_ERROR(&ctx->log, "cannot close a group: another thread waits in it");
+        return;
+    }
     ctx->leaving = false;
     rails_settle(ctx);
     rendezvous_group_close(ctx->rdv);

@@ -15,6 +15,7 @@
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "core/text/refuse.h"
+#include "copier.h"
 #include "op_begin.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
@@ -22,6 +23,7 @@
 #include "rendezvous/peer/loss.h"
 #include "rendezvous/progress/submission.h"
 #include "rendezvous/protocol/op_device.h"
+#include "shadows.h"
 #include "step.h"
 
 /* ---- steps, groups and keys -------------------------------------------------------- */
@@ -55,9 +57,37 @@ tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
                                 uint64_t bytes)
 {
     struct rendezvous *rdv = group->rdv;
-    tryst_status status = op_memory_check(rdv, tensor, bytes);
+    tryst_tensor memory = *tensor;
+    tryst_status status = TRYST_OK;
+    if (tensor->memory == TRYST_MEMORY_HOST && tensor->ready_event) {
+        memory.ready_event = NULL;
+        status = op_memory_check(rdv,
+                                 &(tryst_tensor){.struct_size = sizeof *tensor,
+                                                 .memory = TRYST_MEMORY_CUDA,
+                                                 .device = tensor->device},
+                                 0);
+    }
+    if (status == TRYST_OK)
+        status = op_memory_check(rdv, &memory, bytes);
     if (status == TRYST_OK)
         tensor->mem = op_memory_find(rdv, tensor, bytes);
+    return status;
+}
+
+tryst_status group_copier_open(const tryst_group *group, uint64_t pinned_max,
+                               struct copier **copier_p, struct shadows **shadows_p)
+{
+    const struct rendezvous *rdv = group->rdv;
+    struct copier_params params = {.log = rdv->log, .trace = rdv->trace};
+    tryst_status status = shadows_open(rdv->memory, rdv->log, pinned_max, shadows_p);
+    if (status != TRYST_OK)
+        return status;
+    params.shadows = *shadows_p;
+    status = copier_open(&params, copier_p);
+    if (status != TRYST_OK) {
+        shadows_close(*shadows_p);
+        *shadows_p = NULL;
+    }
     return status;
 }
 
@@ -158,6 +188,11 @@ bool coll_op_loss_text(const tryst_op *op, int32_t rank, const char *before, cha
 {
     const struct peer *peer = op->rdv->group->peers[rank];
     return peer && peer_loss_text(peer, before, text, capacity);
+}
+
+void coll_op_queue(const tryst_op *op, struct submission *submission)
+{
+    rendezvous_queue(op->rdv, submission);
 }
 
 int32_t coll_op_rank(const tryst_op *op)

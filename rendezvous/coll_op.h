@@ -12,6 +12,9 @@
 
 #include "rendezvous/op/op.h"
 
+struct copier;
+struct shadows;
+
 /** Return the group of a step. Any thread. */
 tryst_group *step_group(const tryst_step *step);
 /** Return the engine of collectives of the group's context; NULL: none is installed. Any
@@ -22,11 +25,16 @@ bool group_is_spread(const tryst_group *group);
 /** Refuse a call in a forked child and in a context that closes, with the text "cannot
  *  <call>: ..." for tryst_last_error. Any thread. */
 tryst_status group_check(const tryst_group *group, const char *call);
-/** Check the memory of a tensor of `bytes` bytes. Set tensor->mem, if it is NULL and the
- *  tensor is large enough for bulk, to a registered region that covers the tensor, if
- *  there is one. TRYST_OK, TRYST_E_INVALID (op_memory_check). Any thread. */
+/** Check the memory of a tensor of `bytes` bytes, which may be host memory with a ready
+ *  event of a device. Set tensor->mem, if it is NULL and the tensor is large enough for
+ *  bulk, to a registered region that covers the tensor, if there is one. Returns what
+ *  op_memory_check does. Any thread. */
 tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
                                 uint64_t bytes);
+/** Open a copier (copier.h), and a pool that pins at most `pinned_max` bytes for it
+ *  (shadows.h), for the group's context. TRYST_OK, TRYST_E_NOMEM. Any thread. */
+tryst_status group_copier_open(const tryst_group *group, uint64_t pinned_max,
+                               struct copier **copier_p, struct shadows **shadows_p);
 /** Prepare the key of `edge`, a reserved name, from `src` to `dst`. TRYST_OK,
  *  TRYST_E_INVALID (too long), TRYST_E_NOMEM, with a text for tryst_last_error. Any
  *  thread. */
@@ -53,6 +61,8 @@ void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees);
  *  `before` (peer/loss.h). False: there are none. */
 bool coll_op_loss_text(const tryst_op *op, int32_t rank, const char *before, char *text,
                        size_t capacity);
+/** Run a submission in a pass of the operation's context. Any thread. */
+void coll_op_queue(const tryst_op *op, struct submission *submission);
 /** Return this rank. Any thread. */
 int32_t coll_op_rank(const tryst_op *op);
 

@@ -199,6 +199,18 @@ void copier_raise(struct copier *copier, struct copier_range *range, uint64_t li
     pthread_mutex_unlock(&copier->lock);
 }
 
+void copier_urge(struct copier *copier, struct copier_range *range,
+                 const struct urgency *urgency)
+{
+    pthread_mutex_lock(&copier->lock);
+    if (!range->ended) {
+        range->wanted = *urgency;
+        range->is_urged = true;
+        mail_put(copier, range);
+    }
+    pthread_mutex_unlock(&copier->lock);
+}
+
 void copier_cancel(struct copier *copier, struct copier_range *range)
 {
     pthread_mutex_lock(&copier->lock);

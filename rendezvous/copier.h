@@ -57,7 +57,7 @@ struct copier_range {
     /** Event of the device that must pass before the first copy, or NULL. The event is
      *  polled. */
     void *ready;
-    struct urgency urgency;
+    struct urgency urgency; /**< after copier_add only copier_urge changes it */
     /** Called on the copier's thread, without a lock: `done` has grown, or the range has
      *  ended. Must neither block nor call the copier. */
     void (*moved)(struct copier_range *range);
@@ -81,6 +81,8 @@ struct copier_range {
     struct list_node mail;
     bool is_known;    /**< the copier's thread has taken the range */
     bool is_canceled; /**< copier_cancel was called */
+    struct urgency wanted; /**< urgency of the last copier_urge, while `is_urged` */
+    bool is_urged;
     /* Private to the copier's thread: */
     enum copier_state state;
     struct list_node node;        /**< among the held ranges */
@@ -116,6 +118,9 @@ tryst_status copier_add(struct copier *copier, struct copier_range *range);
  *  The bytes up to `limit` were written before this call. Any thread that keeps the range
  *  alive. */
 void copier_raise(struct copier *copier, struct copier_range *range, uint64_t limit);
+/** Change the urgency of a range. Any thread that keeps the range alive. */
+void copier_urge(struct copier *copier, struct copier_range *range,
+                 const struct urgency *urgency);
 /** Start no further copy of a range. The range ends as soon as no copy is in flight. A
  *  piece that the copier's thread is queuing at this moment counts as in flight. Any
  *  thread that keeps the range alive. */

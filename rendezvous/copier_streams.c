@@ -190,6 +190,11 @@ void copier_streams_update(struct copier_streams *streams, struct copier_range *
         return;
     range->room = range->limit < range->bytes ? range->limit : range->bytes;
     range->stops = range->stops || range->is_canceled;
+    if (range->is_urged) { /* the queue gets the range again */
+        (void)urgent_remove(&range->turn);
+        range->urgency = range->wanted;
+        range->is_urged = false;
+    }
     range_settle(streams, range);
 }
 

@@ -215,6 +215,8 @@ void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
                                tryst_status status, const char *text)
 {
     op_devices_started(rdv, kind, status, text);
+    if (rdv->coll_calls.device_started)
+        rdv->coll_calls.device_started(rdv->coll_calls.arg);
 }
 
 void rendezvous_rails_forget(struct rendezvous *rdv)

@@ -4,7 +4,8 @@
  *
  * Invariant: for each child added <= granted <= slices_announced (a borrowing child 0:
  * slices), granted <= limit and granted - added <= COLL_GRANTS_MAX; `added` of a child is
- * at most `added` of the child before.
+ * at most `added` of the child before, and of the first child at most `own`, which is at
+ * most `fetched`.
  */
 #include "tree.h"
 
@@ -20,8 +21,16 @@ void coll_tree_reset(struct coll_tree *tree)
     }
     if (tree->arrived_bits)
         memset(tree->arrived_bits, 0, ((size_t)tree->slices + 63) / 64 * 8);
-    tree->own = tree->owns ? 0 : tree->slices;
+    tree->own = tree->owns ? 0 : tree->fetched;
     tree->finished = tree->sent = tree->arrived = 0;
+}
+
+void coll_tree_fetched(struct coll_tree *tree, uint32_t slices)
+{
+    assert(slices >= tree->fetched && slices <= tree->slices);
+    tree->fetched = slices;
+    if (!tree->owns)
+        tree->own = slices;
 }
 
 /* Return how many slices were added in the step before `child` in the order of
@@ -137,7 +146,7 @@ bool coll_tree_next(const struct coll_tree *tree, struct coll_unit *unit_p)
                                      from->buffers[from->added % COLL_GRANTS_MAX]};
         return true;
     }
-    if (tree->own == tree->slices)
+    if (tree->own == tree->fetched)
         return false;
     *unit_p = (struct coll_unit){.work = COLL_OWN, .index = tree->own};
     return true;

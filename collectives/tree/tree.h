@@ -8,6 +8,7 @@
  *      up, per child c   slices_announced[c] >= granted[c] >= added[c]
  *                        landed: bits of the slices [added, granted)
  *      up, to the parent ready = added of the last child (a leaf: own) >= sent
+ *      own               fetched >= own; a term in host memory is fetched from the start
  *      down              ready = arrived (the root: finished)
  *
  *  Rules:
@@ -53,7 +54,11 @@ struct coll_tree {
     struct coll_tree *next; /**< the next tree of the collective's lead (lead.h) */
     uint32_t
         limit;    /**< no child is granted slice `limit` or a later one; set by lead.c */
-    uint32_t own; /**< slices with this rank's own term in `sums`; all, unless `owns` */
+    /** Slices of this rank's own term that are in host memory; set before a reset. */
+    uint32_t fetched;
+    /** Slices with this rank's own term ready for additions: `fetched` or, if the tree
+     *  `owns`, those that are in `sums`. */
+    uint32_t own;
     uint32_t finished, sent, arrived;
 };
 
@@ -69,6 +74,8 @@ struct coll_unit {
 
 /** Reset all counters. The other fields are set before, and stay. */
 void coll_tree_reset(struct coll_tree *tree);
+/** Note that the first `slices` slices of this rank's own term are in host memory. */
+void coll_tree_fetched(struct coll_tree *tree, uint32_t slices);
 /** Return the number of slices that are ready for the parent: their sum over this
  *  rank's subtree is complete. */
 uint32_t coll_tree_ready_up(const struct coll_tree *tree);

@@ -26,9 +26,14 @@
  *    for a broadcast or all-gather against a reduce or reduce-scatter (unless one of them
  *    is carried out as an all-reduce, see Costs); for all-to-all, gather or scatter
  *    against a kind that is none of these; and for gather against scatter.
- *  - Tensors are in host memory. An `in` that is NULL or has the data of `out` means in
- *    place: `out` then holds this rank's own term. Any other overlap of `in` and `out` is
- *    TRYST_E_INVALID.
+ *  - An `in` that is NULL or has the data of `out` means in place: `out` then holds this
+ *    rank's own term. Any other overlap of `in` and `out` is TRYST_E_INVALID.
+ *  - Tensors are in host memory or on devices, on each rank as it likes. Sums are made by
+ *    the host, so their bits do not depend on where the tensors are. A device tensor
+ *    needs host memory of its size until the operation is complete; its bytes are copied
+ *    slice by slice while others travel, by a thread of the library. `in` is not read,
+ *    and `out` not written, before the tensor's `ready_event` has passed. Of a tensor in
+ *    host memory `ready_event` is an event of the CUDA device `device`.
  *  - `params` are those of a transfer: priority, TRYST_OP_BACKGROUND, deadline, callback;
  *    and `factor`, this rank's, of TRYST_REDUCE_PREMULTIPLIED_SUM. Each rank's priority
  *    counts for that rank alone: give all ranks the same one. With TRYST_AUTO_PRIORITY=1
@@ -72,8 +77,10 @@ TRYST_BEGIN_DECLS
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_INVALID      name, tensors, params, or a reduction that the dtype
  *                                does not have
- *           TRYST_E_UNSUPPORTED  device memory
- *           TRYST_E_SYSTEM       the progress thread could not be started
+ *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE
+ *                                no driver for the memory of a tensor
+ *           TRYST_E_SYSTEM       the progress thread, or for device tensors the thread
+ *                                that copies, could not be started
  *           TRYST_E_ABORTED      `step` was aborted; tryst_step_status has the reason
  *           TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  *  The operation ends with
@@ -87,6 +94,7 @@ TRYST_BEGIN_DECLS
  *           TRYST_E_CLOSED       a rank closed the step without its part
  *           TRYST_E_CANCELED, TRYST_E_DEADLINE, TRYST_E_ABORTED, TRYST_E_NOMEM,
  *           TRYST_E_CONTEXT
+ *           TRYST_E_SYSTEM       a device failed; tryst_error.origin_rank
  */
 TRYST_API tryst_status tryst_allreduce(tryst_step *step, const char *name,
                                        const tryst_tensor *in, const tryst_tensor *out,

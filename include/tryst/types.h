@@ -124,9 +124,9 @@ typedef enum tryst_log_level {
  *
  *  `data` may be NULL where count is 0. `mem` is optional: the registration that covers
  *  the bytes (tryst_mem_register, tryst_mem_alloc); without it the library finds one or
- *  copies. `ready_event` (device memory only, else NULL) is an event of that device, a
- *  CUevent for TRYST_MEMORY_CUDA: before it has passed the library neither reads a send's
- *  bytes nor writes a receive's. The library polls the event without blocking, and may
+ *  copies. `ready_event` (device memory only, else NULL; tensors of collectives: see
+ *  coll.h) is an event of that device, a CUevent for TRYST_MEMORY_CUDA: before it has
+ *  passed the library neither reads a send's bytes nor writes a receive's. The library polls the event without blocking, and may
  *  use it until the operation is complete: keep it until completion. */
 typedef struct tryst_tensor {
     size_t struct_size; /**< sizeof(tryst_tensor) */
@@ -134,7 +134,7 @@ typedef struct tryst_tensor {
     uint64_t count; /**< elements, not bytes */
     tryst_dtype dtype;
     tryst_memory_kind memory;
-    int32_t device; /**< device ordinal of a device memory kind, else 0 */
+    int32_t device; /**< device ordinal of a device memory kind or event, else 0 */
     int32_t reserved;
     tryst_mem *mem;
     void *ready_event;

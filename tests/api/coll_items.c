@@ -163,11 +163,15 @@ void coll_part_open(struct coll_part *part, const struct coll_item *item,
     part->out_room = room_new(at->ctx, part->out_bytes + part->out_shift, UNUSED_BYTE,
                               random, &part->out_mem);
     part->out = part->out_room + COLL_GUARD + part->out_shift;
+    twin_open(&part->out_twin, at, part->out_room,
+              part->out_bytes + part->out_shift + 2 * COLL_GUARD, random);
     part->in = part->out;
     if (!part_is_in_place(part)) {
         part->in_room = room_new(at->ctx, part->in_bytes + part->in_shift, UNUSED_BYTE,
                                  random, &part->in_mem);
         part->in = part->in_room + COLL_GUARD + part->in_shift;
+        twin_open(&part->in_twin, at, part->in_room,
+                  part->in_bytes + part->in_shift + 2 * COLL_GUARD, random);
     }
     input_fill(part);
     part->in_hash = hash(part->in, part->in_bytes);
@@ -176,6 +180,8 @@ void coll_part_open(struct coll_part *part, const struct coll_item *item,
 void coll_part_close(struct coll_part *part)
 {
     tryst_coll_release(part->prepared);
+    twin_close(&part->in_twin);
+    twin_close(&part->out_twin);
     room_free(part->in_room, part->in_mem);
     room_free(part->out_room, part->out_mem);
     *part = (struct coll_part){0};
@@ -199,23 +205,36 @@ void coll_part_prepare(struct coll_part *part, tryst_group *group)
 }
 
 static tryst_tensor part_tensor(const struct coll_part *part, uint8_t *data, size_t bytes,
-                                tryst_mem *mem)
+                                tryst_mem *mem, const struct twin *twin)
 {
     tryst_dtype dtype = part->item->reference.dtype;
-    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
-                          .data = bytes || part->item->reference.seed & 2 ? data : NULL,
-                          .mem = bytes && part->item->reference.seed & 4 ? mem : NULL,
-                          .count = bytes / tryst_dtype_bytes(dtype),
-                          .dtype = dtype};
+    bool names_mem = bytes && part->item->reference.seed & 4;
+    tryst_tensor tensor = {.struct_size = sizeof(tryst_tensor),
+                           .data = bytes || part->item->reference.seed & 2 ? data : NULL,
+                           .mem = names_mem ? mem : NULL,
+                           .count = bytes / tryst_dtype_bytes(dtype),
+                           .dtype = dtype};
+    twin_tensor(twin, names_mem, &tensor);
+    return tensor;
+}
+
+/* Bring the bytes to where the twins have them. */
+static void part_begin(struct coll_part *part)
+{
+    twin_begin(&part->out_twin, part->out_twin.bytes);
+    twin_begin(&part->in_twin, part->in_twin.bytes);
 }
 
 tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
                              const tryst_op_params *params)
 {
     const struct coll_item *item = part->item;
-    tryst_tensor in = part_tensor(part, part->in, part->in_bytes,
-                                  part->in_room ? part->in_mem : part->out_mem);
-    tryst_tensor out = part_tensor(part, part->out, part->out_bytes, part->out_mem);
+    bool apart = part->in_room;
+    tryst_tensor in =
+        part_tensor(part, part->in, part->in_bytes, apart ? part->in_mem : part->out_mem,
+                    apart ? &part->in_twin : &part->out_twin);
+    tryst_tensor out =
+        part_tensor(part, part->out, part->out_bytes, part->out_mem, &part->out_twin);
     bool has_data = item->kind->source;
     bool has_out = has_data && (part->out_bytes || !item->count);
     bool has_in = has_data && item->kind->kind != TRYST_COLL_BROADCAST;
@@ -225,6 +244,7 @@ tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
         /* true unless the item is in place and passes NULL as its input */
         has_in = false;
     const tryst_tensor *in_p = has_in ? &in : NULL, *out_p = has_out ? &out : NULL;
+    part_begin(part);
     if (part->prepared)
         return tryst_coll_start(step, part->prepared, in_p, out_p, &own, &part->op);
     return item->kind->start(item, step, in_p, out_p, &own, &part->op);
@@ -236,6 +256,14 @@ void coll_part_poison(struct coll_part *part)
         memset(part->out, POISON_BYTE, part->out_bytes);
     if (part->in_room)
         memset(part->in, POISON_BYTE, part->in_bytes);
+    twin_push(&part->in_twin);
+    twin_push(&part->out_twin);
+}
+
+static void part_pull(struct coll_part *part)
+{
+    twin_pull(&part->in_twin);
+    twin_pull(&part->out_twin);
 }
 
 static bool is_all(const uint8_t *data, size_t bytes, uint8_t value)
@@ -243,8 +271,9 @@ static bool is_all(const uint8_t *data, size_t bytes, uint8_t value)
     return !bytes || (data[0] == value && memcmp(data, data + 1, bytes - 1) == 0);
 }
 
-bool coll_part_is_poisoned(const struct coll_part *part)
+bool coll_part_is_poisoned(struct coll_part *part)
 {
+    part_pull(part);
     return is_all(part->out, part->out_bytes, POISON_BYTE) &&
            is_all(part->in_room ? part->in : part->out,
                   part->in_room ? part->in_bytes : part->out_bytes, POISON_BYTE);
@@ -269,11 +298,12 @@ static _Noreturn void part_fail(const struct coll_part *part, uint64_t index,
             (unsigned long long)reference_draw(reference, rank, source.index));
     harness_fail(
         __FILE__, __LINE__,
-        "%s: %s of %llu %s, reduction %d, root %d, %s, shifts %zu %zu, %s: element "
-        "%llu is 0x%llx of%s: %s",
+        "%s: %s of %llu %s, reduction %d, root %d, %s, shifts %zu %zu, memory %s %s, %s: "
+        "element %llu is 0x%llx of%s: %s",
         item->name, item->kind->name, (unsigned long long)item->count,
         tryst_dtype_name(reference->dtype), reference->reduce, item->root,
         item->in_place ? "in place" : "not in place", part->in_shift, part->out_shift,
+        twin_name(&part->in_twin), twin_name(&part->out_twin),
         part->prepared ? "prepared" : "not prepared", (unsigned long long)index,
         (unsigned long long)got, inputs, fault);
 }
@@ -294,8 +324,9 @@ static bool shift_is_whole(const uint8_t *room, size_t shift)
     return true;
 }
 
-void coll_part_check_around(const struct coll_part *part)
+void coll_part_check_around(struct coll_part *part)
 {
+    part_pull(part);
     if (!guards_are_whole(part->in_room, part->in_shift + part->in_bytes) ||
         !guards_are_whole(part->out_room, part->out_shift + part->out_bytes) ||
         !shift_is_whole(part->in_room, part->in_shift) ||

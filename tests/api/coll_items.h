@@ -9,7 +9,7 @@
 #include <tryst/coll.h>
 
 #include "coll_reference.h"
-#include "harness.h"
+#include "twins.h"
 
 enum { COLL_ALL_RANKS = -1, COLL_NAME_BYTES = 32, COLL_GUARD = 96 };
 
@@ -46,14 +46,18 @@ struct coll_kind {
 extern const struct coll_kind coll_kinds[];
 extern const int coll_kinds_count;
 
-/** The part of one rank in an item: its memory, with guards around it. */
+/** The part of one rank in an item: its memory, with guards around it. With
+ *  TRYST_TEST_DEVICE (twins.h) input and output may be on a device. The functions of a part
+ *  are for one thread at a time, and after a start for no thread until the operation's
+ *  end. */
 struct coll_part {
     const struct coll_item *item;
     int rank;
     size_t in_shift, out_shift; /**< bytes by which input and output are misaligned */
     uint8_t *in_room, *out_room;
     tryst_mem *in_mem, *out_mem; /**< peers of the host map the room; NULL: it is plain */
-    uint8_t *in, *out;           /**< out == in if the item is in place */
+    struct twin in_twin, out_twin; /**< of the rooms */
+    uint8_t *in, *out;             /**< out == in if the item is in place */
     size_t in_bytes, out_bytes;
     uint64_t in_hash;
     tryst_coll *prepared; /**< NULL: the call of the item's kind starts the part */
@@ -70,11 +74,13 @@ tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
 /** Fill input and output of a completed part with a pattern. coll_part_is_poisoned is
  *  true if nothing has written there since. */
 void coll_part_poison(struct coll_part *part);
-bool coll_part_is_poisoned(const struct coll_part *part);
-/** Fail unless the guards, and an input that the collective must keep, are unchanged. */
-void coll_part_check_around(const struct coll_part *part);
-/** Fail unless the output is equal to the reference. For large sums of floats, check one
- *  cache line of every few; otherwise check each element. */
+bool coll_part_is_poisoned(struct coll_part *part);
+/** Read the memory back from the devices, and fail unless the guards, and an input that the
+ *  collective must keep, are unchanged. */
+void coll_part_check_around(struct coll_part *part);
+/** Fail unless the output, as coll_part_check_around has read it, is equal to the
+ *  reference. For large sums of floats, check one cache line of every few; otherwise check
+ *  each element. */
 void coll_part_check(const struct coll_part *part);
 /** Return a hash of the output. */
 uint64_t coll_part_hash(const struct coll_part *part);

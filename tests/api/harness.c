@@ -219,12 +219,16 @@ void harness_open(struct harness_rank *rank)
     if (tryst_group_open(rank->ctx, &group, &rank->group) != TRYST_OK)
         harness_fail(__FILE__, __LINE__, "tryst_group_open: %s", tryst_last_error());
     atomic_store(&contexts[rank->rank], rank->ctx);
+    if (rank->params->opened)
+        rank->params->opened(rank);
 }
 
 void harness_close(struct harness_rank *rank)
 {
     if (!rank->ctx)
         return;
+    if (rank->params->closing)
+        rank->params->closing(rank);
     atomic_store(&contexts[rank->rank], NULL);
     tryst_group_close(rank->group);
     tryst_close(rank->ctx);

@@ -27,6 +27,7 @@ struct harness_rank {
     void *arg; /**< harness_params.arg, in memory that all ranks share */
     tryst_ctx *ctx;
     tryst_group *group;
+    struct gpu *gpu; /**< the devices of TRYST_TEST_DEVICE (twins.h), or NULL */
     const struct harness_params *params;
     int listen_fd;
 };
@@ -38,7 +39,9 @@ struct harness_params {
     const char *const *config; /**< name, value, name, value, …, NULL; or NULL for none */
     unsigned timeout_s;        /**< limit of the whole run; 0: 20 s */
     bool no_group;             /**< true: the test opens contexts and groups itself */
-    tryst_log_fn log_fn;       /**< NULL: log to stderr */
+    /** called at the end of harness_open and at the begin of harness_close, or NULL */
+    void (*opened)(struct harness_rank *rank), (*closing)(struct harness_rank *rank);
+    tryst_log_fn log_fn; /**< NULL: log to stderr */
     int killed; /**< rank that is expected to die of SIGKILL, or HARNESS_NO_RANK */
 };
 enum {

@@ -52,7 +52,7 @@ void gpu_close(struct gpu *gpu)
     tryst_close(gpu->stranger);
 }
 
-static void event_wait(struct gpu *gpu, int device, void *event)
+void gpu_event_wait(struct gpu *gpu, int device, void *event)
 {
     tryst_status status;
     while ((status = tryst_event_test(gpu->devices[device], event)) == TRYST_IN_PROGRESS)
@@ -60,8 +60,8 @@ static void event_wait(struct gpu *gpu, int device, void *event)
     CHECK_STATUS(status, TRYST_OK);
 }
 
-static void copy_queue(struct gpu *gpu, int device, void *to, const void *from,
-                       size_t bytes, void *event)
+void gpu_copy_queue(struct gpu *gpu, int device, void *to, const void *from, size_t bytes,
+                    void *event)
 {
     const tryst_device *handle = gpu->devices[device];
     void *stream = gpu->streams[device];
@@ -71,8 +71,8 @@ static void copy_queue(struct gpu *gpu, int device, void *to, const void *from,
 
 void gpu_copy(struct gpu *gpu, int device, void *to, const void *from, size_t bytes)
 {
-    copy_queue(gpu, device, to, from, bytes, gpu->events[device]);
-    event_wait(gpu, device, gpu->events[device]);
+    gpu_copy_queue(gpu, device, to, from, bytes, gpu->events[device]);
+    gpu_event_wait(gpu, device, gpu->events[device]);
 }
 
 struct room room_open(struct gpu *gpu, int device, enum room_how how, size_t bytes)
@@ -95,7 +95,7 @@ struct room room_open(struct gpu *gpu, int device, enum room_how how, size_t byt
 void room_close(struct gpu *gpu, struct room *room)
 {
     if (room->ready) {
-        event_wait(gpu, room->device, room->ready);
+        gpu_event_wait(gpu, room->device, room->ready);
         tryst_event_close(gpu->devices[room->device], room->ready);
         free(room->filling);
     }
@@ -126,7 +126,8 @@ void room_fill_late(struct gpu *gpu, struct room *room, uint64_t seed)
     CHECK(room->filling);
     harness_fill(room->filling, room->bytes, seed);
     CHECK_STATUS(tryst_event_open(gpu->devices[room->device], &room->ready), TRYST_OK);
-    copy_queue(gpu, room->device, room->data, room->filling, room->bytes, room->ready);
+    gpu_copy_queue(gpu, room->device, room->data, room->filling, room->bytes,
+                   room->ready);
 }
 
 size_t room_mismatch(struct gpu *gpu, const struct room *room, uint64_t seed)

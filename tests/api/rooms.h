@@ -31,6 +31,10 @@ void gpu_open(const struct harness_rank *rank, struct gpu *gpu);
 /** Open the pools, which ROOM_POOL and ROOM_STRANGE need. */
 void gpu_pools_open(struct gpu *gpu);
 void gpu_close(struct gpu *gpu);
+/** Queue a copy of `bytes`, and record `event` behind the copy. */
+void gpu_copy_queue(struct gpu *gpu, int device, void *to, const void *from, size_t bytes,
+                    void *event);
+void gpu_event_wait(struct gpu *gpu, int device, void *event);
 /** Copy `bytes`, and wait for the copy. */
 void gpu_copy(struct gpu *gpu, int device, void *to, const void *from, size_t bytes);
 

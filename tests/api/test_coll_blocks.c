@@ -2,7 +2,7 @@
 /* Collectives of blocks through the public API: their results, the calls that are
  * refused, and the failure of one rank, which ends the collective on all ranks that
  * depend on it. Random plans and blocks: tests/collectives/test_blocks.c. */
-#include "harness.h"
+#include "twins.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,11 +16,18 @@
 enum { RANKS = 5, LARGE = 300001, MISSING = 3, VICTIM = 4, KINDS = 5 };
 #define NS_PER_MS UINT64_C(1000000)
 
+static uint64_t seed; /* draws the memory of tensors */
+
 static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
 {
     _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
-    struct harness_params params = {
-        .size = RANKS, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
+    struct harness_params params = {.size = RANKS,
+                                    .main = main,
+                                    .opened = twins_open,
+                                    .closing = twins_close,
+                                    .arg = counter,
+                                    .timeout_s = 60,
+                                    .killed = killed};
     int failed = harness_run(&params);
     harness_unshare(counter, sizeof *counter);
     assert_int_equal(failed, 0);
@@ -34,49 +41,72 @@ static tryst_tensor tensor_of(void *data, uint64_t count)
                           .dtype = TRYST_DTYPE_I64};
 }
 
-/* Memory for the blocks of all ranks. */
+/* Memory for the blocks of all ranks; with TRYST_TEST_DEVICE on a device, or late. */
 struct memory {
     int64_t *in, *out;
+    struct twin in_twin, out_twin;
 };
 
-static struct memory memory_open(void)
+static struct memory memory_open(const struct harness_rank *rank, uint64_t count)
 {
-    struct memory memory = {calloc(RANKS * (size_t)LARGE, sizeof *memory.in),
-                            calloc(RANKS * (size_t)LARGE, sizeof *memory.out)};
+    static _Thread_local uint64_t random; /* a rank is a thread or a process */
+    size_t bytes = RANKS * count * sizeof(int64_t);
+    struct memory memory = {.in = calloc(1, bytes + 1), .out = calloc(1, bytes + 1)};
     CHECK(memory.in && memory.out);
+    if (!random)
+        random = seed * 64 + (uint64_t)rank->rank + 1;
+    twin_open(&memory.in_twin, rank, memory.in, bytes, &random);
+    twin_open(&memory.out_twin, rank, memory.out, bytes, &random);
     return memory;
 }
 
 static void memory_close(struct memory *memory)
 {
+    twin_close(&memory->in_twin);
+    twin_close(&memory->out_twin);
     free(memory->in);
     free(memory->out);
 }
 
+static void memory_begin(struct memory *memory, tryst_tensor *in, tryst_tensor *out)
+{
+    twin_begin(&memory->in_twin, in->count * sizeof(int64_t));
+    twin_begin(&memory->out_twin, out->count * sizeof(int64_t));
+    twin_tensor(&memory->in_twin, false, in);
+    twin_tensor(&memory->out_twin, false, out);
+}
+
+static void memory_pull(struct memory *memory)
+{
+    twin_pull(&memory->in_twin);
+    twin_pull(&memory->out_twin);
+}
+
 /* Start collective `kind` with blocks of `count`, rooted at 0. */
 static tryst_status start(tryst_step *step, const char *name, int kind,
-                          const struct memory *memory, uint64_t count,
+                          struct memory *memory, uint64_t count,
                           const tryst_op_params *params, tryst_op **op_p)
 {
-    tryst_tensor in_one = tensor_of(memory->in, count), out_one = in_one;
-    tryst_tensor in_all = tensor_of(memory->in, RANKS * count), out_all = in_all;
-    out_one.data = out_all.data = memory->out;
-    switch (TRYST_COLL_ALLGATHER + kind) {
+    tryst_coll_kind of = (tryst_coll_kind)(TRYST_COLL_ALLGATHER + kind);
+    bool in_one = of == TRYST_COLL_ALLGATHER || of == TRYST_COLL_GATHER;
+    bool out_one = of == TRYST_COLL_REDUCE_SCATTER || of == TRYST_COLL_SCATTER;
+    tryst_tensor in = tensor_of(memory->in, in_one ? count : RANKS * count);
+    tryst_tensor out = tensor_of(memory->out, out_one ? count : RANKS * count);
+    memory_begin(memory, &in, &out);
+    switch (of) {
     case TRYST_COLL_ALLGATHER:
-        return tryst_allgather(step, name, &in_one, &out_all, params, op_p);
+        return tryst_allgather(step, name, &in, &out, params, op_p);
     case TRYST_COLL_REDUCE_SCATTER:
-        return tryst_reduce_scatter(step, name, &in_all, &out_one, TRYST_REDUCE_SUM,
-                                    params, op_p);
-    case TRYST_COLL_ALLTOALL:
-        return tryst_alltoall(step, name, &in_all, &out_all, params, op_p);
-    case TRYST_COLL_GATHER:
-        return tryst_gather(step, name, &in_one, &out_all, 0, params, op_p);
-    default: return tryst_scatter(step, name, &in_all, &out_one, 0, params, op_p);
+        return tryst_reduce_scatter(step, name, &in, &out, TRYST_REDUCE_SUM, params,
+                                    op_p);
+    case TRYST_COLL_ALLTOALL: return tryst_alltoall(step, name, &in, &out, params, op_p);
+    case TRYST_COLL_GATHER: return tryst_gather(step, name, &in, &out, 0, params, op_p);
+    default: return tryst_scatter(step, name, &in, &out, 0, params, op_p);
     }
 }
 
 static tryst_op *started(tryst_step *step, const char *name, int kind,
-                         const struct memory *memory, uint64_t count,
+                         struct memory *memory, uint64_t count,
                          const tryst_op_params *params)
 {
     tryst_op *op;
@@ -127,17 +157,18 @@ static void yield_check(const struct memory *memory, int kind, int rank, uint64_
 static void yield_main(struct harness_rank *rank)
 {
     static const uint64_t counts[] = {0, 1, 7, 1001, LARGE};
-    struct memory memory = memory_open();
     for (unsigned c = 0; c < COUNT_OF(counts); c++) {
         tryst_step *step = harness_step(rank, c + 1);
         for (int kind = 0; kind < KINDS; kind++) {
+            struct memory memory = memory_open(rank, counts[c]);
             in_fill(&memory, rank->rank, counts[c]);
             harness_end(started(step, "x", kind, &memory, counts[c], NULL), TRYST_OK);
+            memory_pull(&memory);
             yield_check(&memory, kind, rank->rank, counts[c]);
+            memory_close(&memory);
         }
         harness_step_close(step);
     }
-    memory_close(&memory);
 }
 
 static void test_results(void **state)
@@ -302,7 +333,7 @@ static bool involves_all(int kind)
 static void mismatch_main(struct harness_rank *rank)
 {
     static const uint64_t pairs[][2] = {{LARGE, LARGE - 1}, {LARGE, 3}, {7, 8}, {0, 5}};
-    struct memory memory = memory_open();
+    struct memory memory = memory_open(rank, LARGE);
     for (unsigned i = 0; i < COUNT_OF(pairs) * KINDS; i++) {
         tryst_step *step = harness_step(rank, i + 1);
         int kind = (int)i % KINDS;
@@ -327,12 +358,13 @@ static void test_mismatch(void **state)
 /* The two ends of a pair give different counts, one of them 0. */
 static void pair_mismatch_main(struct harness_rank *rank)
 {
-    struct memory memory = memory_open();
+    struct memory memory = memory_open(rank, LARGE);
     tryst_step *step = harness_step(rank, 1);
     uint64_t in_counts[RANKS] = {0}, out_counts[RANKS] = {0};
     tryst_tensor in = tensor_of(memory.in, 9), out = tensor_of(memory.out, 9);
     tryst_error error;
     tryst_op *op;
+    memory_begin(&memory, &in, &out);
     in_counts[2] = rank->rank == 1 ? 4 : 0; /* rank 2 expects none */
     CHECK_STATUS(tryst_alltoallv(step, "x", &in, in_counts, NULL, &out, out_counts, NULL,
                                  NULL, &op),
@@ -359,7 +391,7 @@ static void counts_main(struct harness_rank *rank)
         {9000, 1, 0, 0, 40}, {9000, 1, 20, 10, 10},   {1, 1, 1, 1, 11},
         {11, 1, 1, 1, 1},    {40001, 3, 3, 3, 40001}, {3, 3, 40001, 3, 40001}};
     static const int pairs[][2] = {{0, 1}, {0, 2}, {2, 0}, {5, 6}, {3, 4}, {7, 8}};
-    struct memory memory = memory_open();
+    struct memory memory = memory_open(rank, LARGE);
     for (unsigned i = 0; i < 2 * COUNT_OF(pairs); i++) {
         const uint64_t *mine = counts[pairs[i / 2][rank->rank == 1]];
         tryst_step *step = harness_step(rank, i + 1);
@@ -370,6 +402,7 @@ static void counts_main(struct harness_rank *rank)
         tryst_tensor in = tensor_of(memory.in, i % 2 ? total : mine[rank->rank]);
         tryst_tensor out = tensor_of(memory.out, i % 2 ? mine[rank->rank] : total);
         tryst_op *op;
+        memory_begin(&memory, &in, &out);
         if (i % 2)
             CHECK_STATUS(tryst_reduce_scatterv(step, "x", &in, mine, NULL, &out,
                                                TRYST_REDUCE_SUM, NULL, &op),
@@ -433,7 +466,7 @@ static const struct apart {
 };
 
 static tryst_op *apart_start(const struct harness_rank *rank, tryst_step *step,
-                             const struct apart *apart, const struct memory *memory)
+                             const struct apart *apart, struct memory *memory)
 {
     enum { COUNT = 9 };
     tryst_coll_kind kind = apart->kinds[rank->rank];
@@ -456,6 +489,7 @@ static tryst_op *apart_start(const struct harness_rank *rank, tryst_step *step,
                               .name = "x"};
     tryst_coll *coll;
     tryst_op *op;
+    memory_begin(memory, &in, &out);
     CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
     CHECK_STATUS(tryst_coll_start(step, coll, &in, &out, &params, &op), TRYST_OK);
     tryst_coll_release(coll);
@@ -465,7 +499,7 @@ static tryst_op *apart_start(const struct harness_rank *rank, tryst_step *step,
 /* Two such kinds end by their deadlines, and the next step succeeds. */
 static void apart_main(struct harness_rank *rank)
 {
-    struct memory memory = memory_open();
+    struct memory memory = memory_open(rank, LARGE);
     for (unsigned i = 0; i < COUNT_OF(aparts); i++) {
         tryst_error error;
         tryst_step *step = harness_step(rank, i + 1);
@@ -482,8 +516,12 @@ static void apart_main(struct harness_rank *rank)
 static void test_apart(void **state)
 {
     _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
-    struct harness_params params = {
-        .size = 2, .main = apart_main, .arg = counter, .timeout_s = 30};
+    struct harness_params params = {.size = 2,
+                                    .main = apart_main,
+                                    .opened = twins_open,
+                                    .closing = twins_close,
+                                    .arg = counter,
+                                    .timeout_s = 30};
     int failed = harness_run(&params);
     harness_unshare(counter, sizeof *counter);
     assert_int_equal(failed, 0);
@@ -500,7 +538,7 @@ static bool spreads(int kind)
  * collective succeeds. */
 static void deadline_main(struct harness_rank *rank)
 {
-    struct memory memory = memory_open();
+    struct memory memory = memory_open(rank, LARGE);
     for (int kind = 0; kind < KINDS; kind++) {
         tryst_step *step = harness_step(rank, (uint64_t)kind * 2 + 1);
         bool needs = involves_all(kind) || rank->rank == 0; /* rank 0 is the root */
@@ -534,7 +572,7 @@ static void test_deadline(void **state)
  * parts. */
 static void cancel_main(struct harness_rank *rank)
 {
-    struct memory memory = memory_open();
+    struct memory memory = memory_open(rank, LARGE);
     for (int kind = 0; kind < KINDS; kind++) {
         tryst_step *step = harness_step(rank, (uint64_t)kind + 1);
         tryst_error error;
@@ -563,7 +601,7 @@ static void test_cancel(void **state)
  * group can be closed. */
 static void death_main(struct harness_rank *rank)
 {
-    struct memory memory = memory_open();
+    struct memory memory = memory_open(rank, LARGE);
     int kind = *(int *)((char *)rank->arg + 64);
     tryst_step *step = harness_step(rank, 1);
     tryst_error error;
@@ -592,6 +630,8 @@ static void test_death(void **state)
         memcpy(shared + 64, &kind, sizeof kind);
         struct harness_params params = {.size = RANKS,
                                         .main = death_main,
+                                        .opened = twins_open,
+                                        .closing = twins_close,
                                         .arg = shared,
                                         .timeout_s = 60,
                                         .killed = VICTIM};
@@ -610,5 +650,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_counts),       cmocka_unit_test(test_apart),
         cmocka_unit_test(test_equal_counts), cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_cancel),       cmocka_unit_test(test_death)};
+    seed = unit_seed();
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -6,7 +6,7 @@
  * ever written. The group can be closed, and leaves no
  * descriptor and no thread behind. TRYST_TEST_KILLS sets the number of kills. A rank that
  * is stopped and continued makes nothing fail. */
-#include "harness.h"
+#include "twins.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -46,9 +46,10 @@ struct part {
     tryst_coll_kind kind;
     uint64_t count;
     int root;
-    int64_t *data;  /* between guards */
-    int64_t *in;    /* between guards, of an all-reduce; NULL: in place */
-    tryst_mem *mem; /* peers map `data`; NULL: plain memory */
+    int64_t *data;                  /* between guards */
+    int64_t *in;                    /* between guards, of an all-reduce; NULL: in place */
+    tryst_mem *mem;                 /* peers map `data`; NULL: plain memory */
+    struct twin data_twin, in_twin; /* with the guards */
     tryst_op *op;
     uint64_t begin_ns, end_ns;
     bool knew; /* an earlier operation of this rank had failed before the submission */
@@ -69,11 +70,29 @@ static void part_draw(struct part *part, const struct run *run, int size, int ro
     part->root = (int)(harness_random(&random) % (uint64_t)size);
 }
 
+static size_t room_bytes(uint64_t count)
+{
+    return (count + 2 * GUARD) * sizeof(int64_t);
+}
+
+/* With TRYST_TEST_DEVICE half of the tensors are on a device, and half of all are late. */
+static void twins_place(struct harness_rank *rank, struct part *part, int i)
+{
+    size_t bytes = room_bytes(COUNT_MAX);
+    int at = i + rank->rank;
+    bool asked = rank->gpu, late = asked && (at / 2) % 2;
+    twin_place(&part->data_twin, rank, part->data - GUARD, bytes,
+               asked && at % 2 ? i / 2 : -1, ROOM_POOL, late);
+    if (part->in)
+        twin_place(&part->in_twin, rank, part->in - GUARD, bytes,
+                   asked && at % 2 == 0 ? i % 2 : -1, ROOM_STRANGE, late);
+}
+
 /* Of each two parts one has memory that peers map, and of each four two have an input
  * of their own. */
 static void parts_open(struct harness_rank *rank, struct part *parts)
 {
-    size_t bytes = (COUNT_MAX + 2 * GUARD) * sizeof(int64_t);
+    size_t bytes = room_bytes(COUNT_MAX);
     for (int i = 0; i < AT_ONCE; i++) {
         void *room = NULL;
         parts[i] = (struct part){0};
@@ -84,12 +103,15 @@ static void parts_open(struct harness_rank *rank, struct part *parts)
         parts[i].data = (int64_t *)(room ? room : malloc(bytes)) + GUARD;
         if (i / 2)
             parts[i].in = (int64_t *)malloc(bytes) + GUARD;
+        twins_place(rank, &parts[i], i);
     }
 }
 
 static void parts_close(struct part *parts)
 {
     for (int i = 0; i < AT_ONCE; i++) {
+        twin_close(&parts[i].data_twin);
+        twin_close(&parts[i].in_twin);
         if (parts[i].in)
             free(parts[i].in - GUARD);
         if (parts[i].mem)
@@ -136,6 +158,8 @@ static void part_start(struct harness_rank *rank, tryst_step *step, struct part 
                            .dtype = TRYST_DTYPE_I64};
     tryst_tensor in = tensor;
     in.data = part->in;
+    twin_tensor(&part->data_twin, false, &tensor);
+    twin_tensor(&part->in_twin, false, &in);
     char name[16];
     tryst_status status = TRYST_OK;
     bool is_root = part->root == rank->rank;
@@ -143,6 +167,8 @@ static void part_start(struct harness_rank *rank, tryst_step *step, struct part 
     room_visit(rank->rank, part->data, part->count, true, true);
     if (part->in)
         room_visit(rank->rank, part->in, part->count, true, true);
+    twin_begin(&part->data_twin, room_bytes(part->count));
+    twin_begin(&part->in_twin, part->in ? room_bytes(part->count) : 0);
     part->begin_ns = harness_now_ns();
     if (part->kind == TRYST_COLL_ALLREDUCE)
         status = tryst_allreduce(step, name, part->in ? &in : NULL, &tensor,
@@ -216,6 +242,8 @@ static bool part_judge(struct harness_rank *rank, struct part *part)
     tryst_status status = tryst_wait(part->op, TRYST_FOREVER);
     (void)tryst_op_error(part->op, &error);
     bool died = atomic_load(&run->killed_ns) != 0;
+    twin_pull(&part->data_twin);
+    twin_pull(&part->in_twin);
     room_visit(rank->rank, part->data, part->count, false, false);
     if (part->in)
         room_visit(rank->rank, part->in, part->count, false, true);
@@ -432,6 +460,8 @@ static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
     const char *const config[] = {"topology", path, NULL};
     struct harness_params params = {.size = size,
                                     .main = rank_main,
+                                    .opened = twins_open,
+                                    .closing = twins_close,
                                     .arg = run,
                                     .no_group = true,
                                     .timeout_s = 40,

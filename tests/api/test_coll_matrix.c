@@ -347,6 +347,8 @@ static int life(struct matrix *matrix, uint64_t order_seed, const char *network)
     struct harness_params params = {
         .size = matrix->size,
         .main = matrix_main,
+        .opened = twins_open,
+        .closing = twins_close,
         .arg = matrix,
         .config = network ? config : config + 2,
         .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 60)};
@@ -431,6 +433,8 @@ static void test_huge(void **state)
     struct harness_params params = {
         .size = HUGE_RANKS,
         .main = huge_main,
+        .opened = twins_open,
+        .closing = twins_close,
         .timeout_s = (unsigned)harness_setting("TRYST_TEST_SECONDS", 600)};
     if (!harness_setting("TRYST_TEST_HUGE", 0))
         return;

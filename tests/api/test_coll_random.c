@@ -655,6 +655,8 @@ static void life(const char *const *bounds, bool progress_thread)
     struct harness_params params = {
         .size = RANKS,
         .main = random_main,
+        .opened = twins_open,
+        .closing = twins_close,
         .arg = run,
         .config = config,
         .no_group = true,

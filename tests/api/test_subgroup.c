@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subgroups: collectives of some ranks, beside each other and beside those of the
  * group. */
-#include "harness.h"
+#include "twins.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,8 +18,13 @@ enum { RANKS = 6, LARGE = 200003, STEPS = 12, VICTIM = 4, COUNTERS = 4 };
 static void run_ranks(void (*main)(struct harness_rank *rank), int killed)
 {
     _Atomic(uint32_t) *counter = harness_share(COUNTERS * sizeof *counter);
-    struct harness_params params = {
-        .size = RANKS, .main = main, .arg = counter, .timeout_s = 60, .killed = killed};
+    struct harness_params params = {.size = RANKS,
+                                    .main = main,
+                                    .opened = twins_open,
+                                    .closing = twins_close,
+                                    .arg = counter,
+                                    .timeout_s = 60,
+                                    .killed = killed};
     int failed = harness_run(&params);
     harness_unshare(counter, COUNTERS * sizeof *counter);
     assert_int_equal(failed, 0);
@@ -35,19 +40,29 @@ static tryst_subgroup *open_of(tryst_group *group, uint64_t epoch, const int32_t
     return subgroup;
 }
 
-static tryst_op *sum_start(tryst_step *step, const tryst_subgroup *subgroup,
-                           int64_t *data, uint64_t count)
+/* Start a sum of the twin's memory. */
+static tryst_op *twin_sum_start(tryst_step *step, const tryst_subgroup *subgroup,
+                                struct twin *twin, uint64_t count)
 {
     tryst_tensor tensor = {.struct_size = sizeof tensor,
-                           .data = data,
+                           .data = twin->host,
                            .count = count,
                            .dtype = TRYST_DTYPE_I64};
+    twin_begin(twin, count * sizeof(int64_t));
+    twin_tensor(twin, false, &tensor);
     tryst_op_params params = {.struct_size = sizeof params, .subgroup = subgroup};
     tryst_op *op;
     if (tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, &params, &op) !=
         TRYST_OK)
         harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
     return op;
+}
+
+static tryst_op *sum_start(tryst_step *step, const tryst_subgroup *subgroup,
+                           int64_t *data, uint64_t count)
+{
+    struct twin twin = {.host = (uint8_t *)data}; /* none */
+    return twin_sum_start(step, subgroup, &twin, count);
 }
 
 static void fill(int64_t *data, uint64_t count, int64_t value)
@@ -117,6 +132,7 @@ static void order_main(struct harness_rank *rank)
     static const int32_t members[] = {3, 1, 0, 5, 2, 4};
     static const uint64_t counts[] = {1, 100, 5000, LARGE};
     float *data = calloc(LARGE, sizeof *data), *expected = calloc(LARGE, sizeof *data);
+    uint64_t random = (uint64_t)rank->rank + 1;
     for (uint64_t id = 1; id <= 4 * RANKS; id++) {
         uint32_t count = (uint32_t)((id - 1) % RANKS) + 1;
         uint64_t n = counts[(id - 1) / RANKS];
@@ -133,12 +149,18 @@ static void order_main(struct harness_rank *rank)
                                    .count = n,
                                    .dtype = TRYST_DTYPE_F32};
             tryst_op *op;
+            struct twin twin;
             for (uint64_t i = 0; i < n; i++)
                 data[i] = term(rank->rank, i);
+            twin_open(&twin, rank, data, n * sizeof *data, &random);
+            twin_begin(&twin, twin.bytes);
+            twin_tensor(&twin, false, &tensor);
             CHECK_STATUS(tryst_allreduce(step, "sum", NULL, &tensor, TRYST_REDUCE_SUM,
                                          &params, &op),
                          TRYST_OK);
             harness_end(op, TRYST_OK);
+            twin_pull(&twin);
+            twin_close(&twin);
             CHECK(memcmp(data, expected, n * sizeof *data) == 0);
             tryst_subgroup_close(subgroup);
         }
@@ -210,8 +232,10 @@ static void halves_main(struct harness_rank *rank)
     static const int64_t sums[2] = {6, 9};
     int half = rank->rank % 2;
     tryst_subgroup *mine = open_of(rank->group, 7, members[half], 3);
-    int64_t *of_half = calloc(LARGE, sizeof *of_half),
-            *of_all = calloc(LARGE, sizeof *of_all);
+    size_t bytes = LARGE * sizeof(int64_t);
+    int64_t *of_half = calloc(1, bytes), *of_all = calloc(1, bytes);
+    uint64_t random = (uint64_t)rank->rank + 1;
+    struct twin twins[2];
     CHECK_EQ(tryst_subgroup_size(mine), 3);
     CHECK_EQ(tryst_subgroup_member(mine, tryst_subgroup_rank(mine)), rank->rank);
     CHECK_EQ(tryst_subgroup_member(mine, 3), -1);
@@ -224,12 +248,18 @@ static void halves_main(struct harness_rank *rank)
         tryst_op *ops[2];
         fill(of_half, count, rank->rank);
         fill(of_all, count, rank->rank);
+        twin_open(&twins[0], rank, of_half, bytes, &random);
+        twin_open(&twins[1], rank, of_all, bytes, &random);
         for (int i = 0; i < 2; i++) {
             bool all = (i + rank->rank / 2) % 2;
-            ops[i] = sum_start(step, all ? NULL : mine, all ? of_all : of_half, count);
+            ops[i] = twin_sum_start(step, all ? NULL : mine, &twins[all], count);
         }
         for (int i = 0; i < 2; i++)
             harness_end(ops[i], TRYST_OK);
+        for (int i = 0; i < 2; i++) {
+            twin_pull(&twins[i]);
+            twin_close(&twins[i]);
+        }
         check(of_half, count, sums[half], 3);
         check(of_all, count, 15, RANKS);
         harness_step_close(step);

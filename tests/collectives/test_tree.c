@@ -20,6 +20,7 @@ enum rule {
     ADD_WHEN_LANDED,   /* a slice is added only after its bytes have landed */
     PLACE_BEHIND_SENT, /* a result is not placed over sums that are still being sent */
     FINISH_FIRST,      /* a slice descends only after the root has finished it */
+    FETCH_FIRST,       /* a term is added or sent only once it is in host memory */
     LEAD_LEAST,        /* the slice that the last tree passes on next may be granted */
     RULES
 };
@@ -39,6 +40,8 @@ struct part {
     uint64_t bits[1];
     int parent, child_ranks[RANKS_MAX];
     uint32_t child_at; /* index of this rank among the parent's children */
+    float device[SLICES_MAX]; /* this rank's term; `own`, once it is fetched */
+    uint32_t fetched;
     float own[SLICES_MAX], sums[SLICES_MAX], separate[SLICES_MAX], *result;
     struct wire up, down; /* edge to the parent, edge from the parent */
 };
@@ -92,8 +95,12 @@ static void tree_make(int part)
         p->tree.children = p->children;
         p->tree.arrived_bits = i ? p->bits : NULL;
         p->tree.is_root = !i;
-        for (uint32_t s = 0; s < slices; s++)
-            p->own[s] = (float)draw(1000000) / 7.0f - 70000.0f / (float)(1 + draw(1000));
+        p->fetched = draw(2) ? slices : 0;
+        for (uint32_t s = 0; s < slices; s++) {
+            p->device[s] =
+                (float)draw(1000000) / 7.0f - 70000.0f / (float)(1 + draw(1000));
+            p->own[s] = p->fetched ? p->device[s] : -1e20f;
+        }
         if (i) {
             struct part *up = &w.parts[p->parent][part];
             p->child_at = up->tree.children_count;
@@ -108,6 +115,7 @@ static void tree_make(int part)
         bool from_sums = !leaf || p->tree.owns;
         p->result = from_sums ? p->sums : w.in_place ? p->own : p->separate;
         p->tree.reuses = p->parent >= 0 && (from_sums || w.in_place);
+        p->tree.fetched = w.broken == FETCH_FIRST ? slices : p->fetched;
         coll_tree_reset(&p->tree);
     }
 }
@@ -247,6 +255,15 @@ static void work_run(int rank, int part, uint32_t broken_child)
         (void)coll_lead_passed(&w.leads[rank][part / TREES], &p->tree);
 }
 
+static void fetch_run(int rank, int part, uint32_t index)
+{
+    struct part *p = &w.parts[rank][part];
+    p->own[index] = p->device[index];
+    p->fetched++;
+    if (w.broken != FETCH_FIRST)
+        coll_tree_fetched(&p->tree, p->fetched);
+}
+
 static void place_run(int rank, int part, uint32_t arg)
 {
     (void)arg;
@@ -321,6 +338,8 @@ static void part_events(int rank, int part)
         child_events(rank, part, c);
     if (coll_tree_next(&p->tree, &unit))
         event_add(work_run, rank, part, UINT32_MAX);
+    if (p->fetched < p->tree.slices)
+        event_add(fetch_run, rank, part, p->fetched);
     if (p->parent < 0)
         return;
     wire_events(rank, part, &p->up, coll_tree_ready_up(&p->tree), up_start_run,
@@ -342,7 +361,7 @@ static void part_events(int rank, int part)
 static float fold(int rank, int part, uint32_t i)
 {
     const struct part *p = &w.parts[rank][part];
-    float sum = scaled(p->own[i]);
+    float sum = scaled(p->device[i]);
     for (uint32_t c = 0; c < p->tree.children_count; c++)
         sum = sum + fold(p->child_ranks[c], part, i);
     return sum;
@@ -422,6 +441,7 @@ static void test_grants_ahead(void **state)
     enum { CHILDREN = 3, SLICES = 2 };
     struct coll_child children[CHILDREN] = {{0}};
     struct coll_tree tree = {.slices = SLICES,
+                             .fetched = SLICES,
                              .children_count = CHILDREN,
                              .children = children,
                              .limit = SLICES};
@@ -444,6 +464,7 @@ static void test_grants_bounded(void **state)
 {
     struct coll_child child = {0};
     struct coll_tree tree = {.slices = 2 * COLL_GRANTS_MAX,
+                             .fetched = 2 * COLL_GRANTS_MAX,
                              .children_count = 1,
                              .children = &child,
                              .limit = UINT32_MAX};
@@ -459,12 +480,31 @@ static void test_grants_bounded(void **state)
     assert_true(coll_tree_may_grant(&tree, 0));
 }
 
+/* No child gets scratch for a slice of which this rank's own term is not fetched: the
+ * buffer would wait for the device. */
+static void test_grants_behind_the_fetch(void **state)
+{
+    struct coll_child child = {0};
+    struct coll_tree tree = {
+        .slices = 2, .children_count = 1, .children = &child, .limit = 2};
+    coll_tree_reset(&tree);
+    child.slices_announced = 2;
+    assert_false(coll_tree_may_grant(&tree, 0));
+    assert_false(coll_tree_may_borrow(&tree, 0));
+    coll_tree_fetched(&tree, 1);
+    assert_true(coll_tree_may_grant(&tree, 0));
+    coll_tree_grant(&tree, 0, &tree);
+    assert_false(coll_tree_may_grant(&tree, 0));
+    coll_tree_fetched(&tree, 2);
+    assert_true(coll_tree_may_borrow(&tree, 0));
+}
+
 /* A slice that had landed before a reset is no slice of the next run. */
 static void test_reset(void **state)
 {
     struct coll_child child = {0};
     struct coll_tree tree = {
-        .slices = 2, .children_count = 1, .children = &child, .limit = 2};
+        .slices = 2, .fetched = 2, .children_count = 1, .children = &child, .limit = 2};
     struct coll_unit unit;
     for (int run = 0; run < 2; run++) {
         coll_tree_reset(&tree);
@@ -501,7 +541,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_networks), cmocka_unit_test(test_each_rule_counts),
-        cmocka_unit_test(test_grants_bounded),  cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_grants_bounded), cmocka_unit_test(test_grants_behind_the_fetch),  cmocka_unit_test(test_reset),
         cmocka_unit_test(test_grants_ahead),    cmocka_unit_test(test_lead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

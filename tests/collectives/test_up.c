@@ -28,6 +28,7 @@ static void node_open(struct node *node, uint64_t scratch_bytes)
                 .lead = {.ahead = 1, .first = &node->at.tree}},
         .part = {.slices = SLICES, .slice_bytes = SLICE_BYTES, .up_children = CHILDREN},
         .at = {.tree = {.slices = SLICES,
+                        .fetched = SLICES,
                         .children_count = CHILDREN,
                         .children = node->children},
                .run = &node->run,

@@ -21,12 +21,19 @@
  * confirmed terms, so where the upward slice was borrowed, the downward one is posted
  * ahead.
  *
+ * The own term of a rank, on a device, is fetched to host memory slice by slice. A leaf's
+ * slice is ready once it is fetched, and an inner rank grants slice i of its first child
+ * once its own slice i is fetched. With FETCH_AFTER, the program has recorded the ready
+ * event of A's term behind the end of B at some ranks: nothing of A is fetched there
+ * before B has ended, in whatever order A and B were submitted.
+ *
  * The window is one slice for each ordered pair: the start of a bulk takes it and DONE
  * returns it. Frames carry WANT, grants, DONE, OFFER, CANCEL and CANCELED. These events
  * happen at any time and in any order: a submission, the reading of a frame, the landing
  * of a bulk, the end of a send's read (sent), the begin and the end of the addition of a
- * borrowed slice, the close of a sender whose operation has failed. Where several slices
- * may be granted, posted or started, each choice is searched, so all priorities are.
+ * borrowed slice, the fetch of a slice, the close of a sender whose operation has failed.
+ * Where several slices may be granted, posted or started, each choice is searched, so all
+ * priorities are.
  *
  * What is left out, and why that is safe:
  *   - State is counters, as in the engine (collectives/tree/tree.h). All of a record but
@@ -46,7 +53,10 @@
  *   - The end of a send's read is apart from the landing only where a downward slice
  *     shares the memory: no other rule waits for the end of a read.
  *   - Rank 0 submits A first. Exchange of the names A and B makes every other case one of
- *     these, except in CROSSED.
+ *     these, except in CROSSED. With FETCH_AFTER, where A and B differ, each rank submits
+ *     in any order, but for OPPOSITE.
+ *   - The copy of a result to the device is left out. It delays the end of its operation,
+ *     for which only a fetch and a submission wait; each equals one that happens later.
  *   - A close revokes the memory of one flow. In the engine it ends the whole endpoint,
  *     which is a death (DEATH) with another cause.
  *   - Values are left out: the order of addition follows from the counters, and the bits
@@ -72,6 +82,12 @@
  *               parent has them; at the root, they are added
  *   BORROW=n    upward slices are borrowed: 1 those of the first edge of each tree (in
  *               the order above), 2 those of the second, 3 all
+ *   BORROW_EARLY  a slice of the first child is borrowed even ahead of its OFFER, in a
+ *               slot ahead
+ *   FETCH_AFTER own terms of A are fetched only after B has ended at the same rank, at
+ *               the ranks of a set; all sets are searched. The other own terms are
+ *               fetched from the start
+ *   FETCH_ALL   with FETCH_AFTER: the other own terms are fetched at any time
  *   RELAY       STARS: the first child sends the result on to the second one
  *   INSTANT     each frame is read at once, but not by a rank that adds from memory that
  *               may be revoked: for the large searches
@@ -116,6 +132,9 @@
  *   BREAK_AHEAD             slices that are not announced may take all slots of a peer
  *   BREAK_PLACE             a downward slice is posted where the upward slice is still
  *                           being read
+ *   BREAK_FETCH             a slice is granted to the first child before this rank's own
+ *                           slice is fetched: it holds scratch or, borrowed, the child's
+ *                           window until another operation has ended
  *   BREAK_BORROW_AHEAD      a child's slice is borrowed before the child before has
  *                           announced the same one: while that child waits for an
  *                           operation that needs this child's window
@@ -233,6 +252,24 @@ bit late[FLOWS];
 #endif
 #endif
 
+/* OWN: how many slices of the rank's own term are in host memory. */
+#ifdef FETCH_AFTER
+byte fetched[12]; /* slices, by rank, operation and tree */
+byte awaits_b;    /* the set of ranks of FETCH_AFTER; 1 << r: rank r */
+#define AWAITS_B(r, op) (!(op) && awaits_b >> (r) & 1)
+#ifdef FETCH_ALL
+#define FETCHES(r, op) 1
+#define SET_MIN        0
+#else
+#define FETCHES(r, op) AWAITS_B(r, op)
+#define SET_MIN        1
+#endif
+#define OWN_AT(r, op, tree) (AT(r, op) * 2 + (tree))
+#define OWN(r, f) (FETCHES(r, OP(f)) -> fetched[OWN_AT(r, OP(f), (f) >> 2 & 1)] : SLICES)
+#else
+#define OWN(r, f) SLICES
+#endif
+
 /* bounded resources */
 byte scratch[RANKS]; /* in use */
 byte slots[PAIRS];   /* in use, by sender and receiver */
@@ -275,9 +312,15 @@ inline flow_take() { src = SRC(k); dst = DST(k); op = OP(k); pair = PAIR(src, ds
 #else
 #define ADDABLE(f) BACK(f)
 #endif
-#define ADDED(f) (EDGE(f) && !CHAIN(f) -> MIN(ADDABLE(f), ADDABLE(BASE(f))) : ADDABLE(f))
+#define FOLDED(f) (EDGE(f) && !CHAIN(f) -> MIN(ADDABLE(f), ADDABLE(BASE(f))) : ADDABLE(f))
+#ifdef FETCH_AFTER
+#define ADDED(f) MIN(FOLDED(f), OWN(DST(f), f))
+#else
+#define ADDED(f) FOLDED(f)
+#endif
 
-#define READY_UP(f)   (CHAIN(f) && EDGE(f) -> ADDED(BASE(f)) : submitted[AT(SRC(f), OP(f))] * SLICES)
+#define READY_UP(f) \
+    (CHAIN(f) && EDGE(f) -> ADDED(BASE(f)) : submitted[AT(SRC(f), OP(f))] * OWN(SRC(f), f))
 #define READY_DOWN(f) (CHAIN(f) && !EDGE(f) -> landed[BASE(f) + 3] : ADDED(BASE(f) + 2))
 #define READY(f) \
     (RELAYED(f) -> landed[BASE(f) + 1] : (DOWN(f) -> READY_DOWN(f) : READY_UP(f)))
@@ -558,7 +601,7 @@ inline death_learn(r, d) {
 #define IS_AHEAD(f, p, q) 1 /* half of one slot is zero */
 #else
 /* half of two slots is one */
-#define IS_AHEAD(f, p, q) (FLOW_PAIR(f) == PAIR(p, q) && DOWN(f) && AHEAD(f) > 0)
+#define IS_AHEAD(f, p, q) (FLOW_PAIR(f) == PAIR(p, q) && (DOWN(f) || BORROWS(f)) && AHEAD(f) > 0)
 #endif
 
 #ifdef BREAK_PLACE
@@ -609,7 +652,18 @@ byte reserved[RANKS] = NONE; /* the operation that holds the rank's scratch */
 #define MAY_USE(f) 1
 #endif
 
-#define MAY_GRANT(f) (posted[f] < announced[f] && IN_LEAD(f) && IN_ORDER(f) && \
+#ifdef BREAK_FETCH
+#define HAS_OWN(f) 1
+#else
+#define HAS_OWN(f) (posted[f] < OWN(DST(f), f))
+#endif
+
+#ifdef BORROW_EARLY
+#define MAY_BORROW(f) (BORROWS(f) && FIRST(f) && !EACH_FLOW(IS_AHEAD, SRC(f), DST(f)))
+#else
+#define MAY_BORROW(f) 0
+#endif
+#define MAY_GRANT(f) ((posted[f] < announced[f] || MAY_BORROW(f)) && HAS_OWN(f) && IN_LEAD(f) && IN_ORDER(f) && \
                       (BORROWS(f) || (scratch[DST(f)] < SCRATCH && MAY_USE(f))))
 #ifdef BREAK_BORROW_RESULT
 #define BY_PLACE(f) 0
@@ -689,11 +743,29 @@ inline bulk_sent(pair_) {
     sent[k]++
 }
 
+/* ---- own terms ---- */
+
+#ifdef FETCH_AFTER
+#define MAY_FETCH(r, op, tree) \
+    (FETCHES(r, op) && submitted[AT(r, op)] && fetched[OWN_AT(r, op, tree)] < SLICES && \
+     !FAILED(r, op) && (!AWAITS_B(r, op) || OP_ENDED(r, 1)))
+
+/* Scratch of the rank that the tree has freed; b: BASE of the tree. */
+#define FREED_AT(r, b) ((DST(b) == (r) -> FREED(b) : 0) + (DST((b) + 2) == (r) -> FREED((b) + 2) : 0))
+
+inline own_fetch(r_, op_, tree) {
+    k = (op_) * 8 + (tree) * 4;
+    n = FREED_AT(r_, k);
+    fetched[OWN_AT(r_, op_, tree)]++;
+    scratch[r_] = scratch[r_] - (FREED_AT(r_, k) - n)
+}
+#endif
+
 /* ---- borrowed slices ---- */
 
 #ifdef BORROW
-#define MAY_ADD(f) (BORROWS(f) && returned[f] < landed[f] && (FIRST(f) || returned[f] < BACK(BASE(f))) && \
-                    !FAILED(DST(f), OP(f)) && !DEAD(DST(f)))
+#define MAY_ADD(f) (BORROWS(f) && returned[f] < landed[f] && returned[f] < OWN(DST(f), f) && \
+                    (FIRST(f) || returned[f] < BACK(BASE(f))) && !FAILED(DST(f), OP(f)) && !DEAD(DST(f)))
 
 /* The slice is added; its slot is free. */
 inline slice_return() {
@@ -743,6 +815,8 @@ inline sender_close(f) {
 /* Rank 0 submits A first; with OPPOSITE, rank 1 submits B first and rank 2 A. */
 #ifdef OPPOSITE
 #define BEFORE(r, op) ((r) == 1 -> (op) == 1 || submitted[AT(1, 1)] : (op) == 0 || submitted[AT(r, 0)])
+#elif defined(FETCH_AFTER)
+#define BEFORE(r, op) 1 /* A and B differ */
 #else
 #define BEFORE(r, op) ((r) != 0 || (op) == 0 || submitted[AT(0, 0)])
 #endif
@@ -799,6 +873,15 @@ inline sender_close(f) {
 #endif
 #define EACH_UPWARD(on) on(0) on(2) on(4) on(6) on(8) on(10) on(12) on(14)
 
+#ifdef FETCH_AFTER
+#define on_fetch(r_, op, tree) \
+    :: !DEAD(r_) && !WAITING(r_) && MAY_FETCH(r_, op, tree) -> d_step { own_fetch(r_, op, tree); r = r_ }
+#define on_fetches(r_) on_fetch(r_, 0, 0) on_fetch(r_, 0, 1) on_fetch(r_, 1, 0) on_fetch(r_, 1, 1)
+#define EACH_FETCH on_fetches(0) on_fetches(1) on_fetches(2)
+#else
+#define EACH_FETCH
+#endif
+
 #ifdef BREAK_REVOKE
 #define MAY_REVOKE(f, p, q) (!DOWN(f) && posted[f] > landed[f] && scratch[DST(f)] == SCRATCH && \
                              EACH_FLOW(WANTS_SCRATCH, 0, DST(f)))
@@ -842,6 +925,9 @@ inline cause_check(r_, op_) {
 
 active proctype ranks() {
     byte r, f;
+#ifdef FETCH_AFTER
+    select(awaits_b : SET_MIN .. 7);
+#endif
 end:
     do
     :: atomic {
@@ -850,6 +936,7 @@ end:
         EACH_PAIR(on_land)
         EACH_PAIR(on_sent)
         EACH_UPWARD(on_add)
+        EACH_FETCH
         EACH_PAIR_READS
 #ifdef BREAK_REVOKE
         ANY_FLOW(on_revoke)

@@ -21,6 +21,8 @@ stars="-DSTARS -DOPPOSITE -DINSTANT -DSLICES=1"
 chains="-DCHAINS -DOPPOSITE -DINSTANT -DSLICES=1"
 # Two all-reduces with opposite orders of addition.
 crossed="-DCROSSED -DOPPOSITE -DSLICES=1"
+# The own terms of A are fetched behind the end of B, at any ranks.
+fetch="-DINSTANT -DFETCH_AFTER"
 # A result comes from a rank that has not read the upward slice.
 relay="-DSTARS -DRELAY -DIN_PLACE -DOPPOSITE -DINSTANT -DSLICES=1"
 
@@ -34,8 +36,14 @@ if [ "${3:-}" = long ]; then
             small="-D$shape -DOPPOSITE -DINSTANT -DSLICES=1"
             whole_large "$shape, rank $rank cancels" $small -DCANCEL=$rank
             whole_large "$shape, rank $rank dies" $small -DDEATH=$rank
+            whole_large "$shape, fetched late, rank $rank cancels" $small $fetch -DCANCEL=$rank
+            whole_large "$shape, fetched late, rank $rank dies" $small $fetch -DDEATH=$rank
         done
+        whole_large "$shape, fetched late, in any order of submission" -D$shape $fetch -DSLOTS=1
+        whole_large "$shape, fetched late or at any time" -D$shape $fetch -DFETCH_ALL -DSLICES=1
     done
+    whole_large "fetched late, frames are read late" $frames -DFETCH_AFTER
+    whole_large "fetched late, a lead of one" $slices $fetch -DLEAD=1
     whole_huge "any order of submission" -DCHAINS -DINSTANT -DSLICES=1
     whole_huge "in place" -DCHAINS -DOPPOSITE -DSLICES=1 -DIN_PLACE
     whole_huge "a rank waits" $slices -DWAITS=2
@@ -45,18 +53,24 @@ elif [ "${3:-}" = borrow ]; then
     for shape in STARS CHAINS MIXED CROSSED; do
         borrowed="-D$shape -DOPPOSITE -DINSTANT -DBORROW=3"
         whole_huge "$shape, borrowed, two slices, one slot" $borrowed -DSLOTS=1
+        whole_large "$shape, borrowed, fetched late" $borrowed $fetch -DSLOTS=1
+        whole_large "$shape, borrowed early, fetched late" $borrowed $fetch -DBORROW_EARLY -DSLICES=1
     done
     for shape in STARS CHAINS; do
         borrowed="-D$shape -DOPPOSITE -DINSTANT -DBORROW=3 -DSLICES=1"
         for rank in 0 1 2; do
             whole_large "$shape, borrowed, rank $rank cancels" $borrowed -DCANCEL=$rank
             whole_huge "$shape, borrowed, rank $rank dies" $borrowed -DDEATH=$rank
+            late="$shape, borrowed, fetched late"
+            whole_large "$late, rank $rank cancels" $borrowed $fetch -DCANCEL=$rank
+            whole_large "$late, rank $rank dies" $borrowed $fetch -DDEATH=$rank
         done
     done
     whole_huge "crossed, borrowed, frames are read late" $crossed -DBORROW=3
     for edge in 1 2; do
         whole_huge "crossed, edge $edge borrowed" $crossed -DBORROW=$edge -DSLOTS=1
     done
+    whole_large "stars, two slices, borrowed early, fetched late" -DSTARS -DOPPOSITE $fetch -DBORROW=3 -DBORROW_EARLY
     whole_large "the result comes from another rank" $relay -DBORROW=3
 else
     whole_large "stars, two slices, one slot" $slices
@@ -69,6 +83,8 @@ else
     whole "chains, cancelled" $chains -DCANCEL=1
     whole "chains, a death" $chains -DDEATH=1
     whole "crossed, borrowed" $crossed -DINSTANT -DBORROW=3
+    whole "stars, two slices, fetched late" $slices $fetch
+    whole "crossed, borrowed, fetched late" $crossed $fetch -DBORROW=3
     whole "chains, borrowed, cancelled" $chains -DBORROW=3 -DCANCEL=1
     broken BREAK_HANDLER_WAITS $frames
     broken BREAK_FRAME_CREDIT $frames
@@ -89,6 +105,9 @@ else
     broken BREAK_READY_PER_RUN $slices
     broken BREAK_AHEAD $slices
     broken BREAK_PLACE $chains
+    broken BREAK_AHEAD $crossed $fetch -DBORROW=3 -DBORROW_EARLY
+    broken BREAK_FETCH $chains $fetch
+    broken BREAK_FETCH $crossed $fetch -DBORROW=3
     broken BREAK_BORROW_AHEAD $stars -DBORROW=3 -DWAITS=1
     optimise=-O1 # a million states
     broken BREAK_BORROW_GRANTED $crossed -DBORROW=3

@@ -268,6 +268,7 @@ static tryst_status memory_get(struct bench *bench, int which, bool has_blocks,
     tryst_status status = perf_tensor_memory(rank, bytes, &bench->mem[which],
                                              &bench->memory[which], &tensor->data);
     tensor->mem = bench->mem[which];
+    tensor->memory = bench->options->memory[0];
     return status;
 }
 

@@ -63,7 +63,7 @@ static const char help[] =
     "  -d, --dtype TYPE     u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
     "  -o, --op OP          sum prod min max avg premul and or xor (sum)\n"
     "  -r, --root RANK      reduce, broadcast (0)\n"
-    "  -m, --memory KIND    plain (of malloc) or mapped (of tryst_mem_alloc) (plain)\n"
+    "  -m, --memory KIND    plain, mapped (of tryst_mem_alloc), cuda (device 0) (plain)\n"
     "      --inplace        the input is where the result will be\n"
     "  -c, --check          compare each result, to the last bit, with one that is\n"
     "                       computed; a barrier before each operation\n"
@@ -326,9 +326,12 @@ static bool memory_check(struct perf_options *options)
     if (!text)
         return true;
     options->mapped = strcmp(text, "mapped") == 0;
-    if (options->kind->coll)
-        return options->mapped || strcmp(text, "plain") == 0 ||
-               !usage("--memory %s: must be plain or mapped", text);
+    if (options->kind->coll && (options->mapped || strcmp(text, "plain") == 0))
+        return true;
+    if (options->kind->coll && strcmp(text, "cuda") != 0)
+        return !usage("--memory %s: must be plain, mapped or cuda", text);
+    if (options->kind->coll && options->check)
+        return !usage("--check: must be used with host memory, not with --memory cuda");
     return memory_parse(text, options->memory) ||
            !usage("--memory %s: must be host, cuda, or two of them, as cuda:host", text);
 }

@@ -361,6 +361,7 @@ static tryst_status tensor_get(struct preempt *preempt, int which, uint64_t byte
                              .data = data,
                              .count = count,
                              .dtype = dtype,
+                             .memory = rank->options->memory[0],
                              .mem = preempt->mem[which]};
     return TRYST_OK;
 }

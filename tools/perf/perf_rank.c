@@ -87,16 +87,18 @@ tryst_status perf_tensor_memory(const struct perf_rank *rank, uint64_t bytes,
                                 tryst_mem **mem_p, void **memory_p, void **data_p)
 {
     static const char what[] = "allocate the tensors";
+    tryst_memory_kind kind = rank->options->memory[0];
     tryst_status status = TRYST_OK;
-    if (rank->options->mapped)
-        status = tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, data_p, mem_p);
+    if (rank->options->mapped || kind != TRYST_MEMORY_HOST)
+        status = tryst_mem_alloc(rank->ctx, bytes, kind, 0, data_p, mem_p);
     else
         *data_p = *memory_p = malloc(bytes ? bytes : 1);
     if (status != TRYST_OK)
         return perf_judge(rank, what, status);
     if (!*data_p)
         return perf_fail(rank, what, TRYST_E_NOMEM, "");
-    memset(*data_p, 0, bytes);
+    if (kind == TRYST_MEMORY_HOST)
+        memset(*data_p, 0, bytes);
     return TRYST_OK;
 }
 

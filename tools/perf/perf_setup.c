@@ -67,6 +67,13 @@ static struct setup setup_find(const struct perf_rank *rank)
     return setup;
 }
 
+static const char *memory_text(const struct perf_options *options)
+{
+    if (options->memory[0] == TRYST_MEMORY_CUDA)
+        return "cuda";
+    return options->mapped ? "mapped" : "plain";
+}
+
 static void priority_text(const tryst_op_params *params, char *text, size_t capacity)
 {
     if (params->flags & TRYST_OP_BACKGROUND)
@@ -88,8 +95,7 @@ void perf_setup_print(const struct perf_rank *rank)
         printf("; %s%s%s, %s memory%s", tryst_dtype_name(options->dtype),
                kind->reduces ? " " : "",
                kind->reduces ? perf_reduce_name(options->reduce) : "",
-               options->mapped ? "mapped" : "plain",
-               options->inplace ? ", in place" : "");
+               memory_text(options), options->inplace ? ", in place" : "");
     if (kind->has_root)
         printf("; root %d", options->root);
     if (options->params.flags) {
@@ -118,7 +124,7 @@ void perf_setup_json(FILE *file, const struct perf_rank *rank)
     tool_json_string(file, setup.topology);
     if (kind->sizes)
         fprintf(file, ", \"dtype\": \"%s\", \"memory\": \"%s\", \"in_place\": %s",
-                tryst_dtype_name(options->dtype), options->mapped ? "mapped" : "plain",
+                tryst_dtype_name(options->dtype), memory_text(options),
                 options->inplace ? "true" : "false");
     if (kind->reduces)
         fprintf(file, ", \"op\": \"%s\"", perf_reduce_name(options->reduce));

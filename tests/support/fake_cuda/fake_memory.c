@@ -262,6 +262,7 @@ CUresult cuMemHostRegister(void *data, size_t bytes, unsigned flags)
 
 CUresult cuMemHostUnregister(void *data)
 {
+    CUresult failure = fake_begin("cuMemHostUnregister");
     if (fake_current() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
@@ -273,8 +274,9 @@ CUresult cuMemHostUnregister(void *data)
         fake_counts.pinned--;
     }
     pthread_mutex_unlock(&fake_lock);
-    FAKE_LEAVE(cuMemHostUnregister,
-               found ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    return failure ? failure
+           : found ? CUDA_SUCCESS
+                   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 /* --- attributes of addresses --- */
