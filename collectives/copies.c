@@ -96,9 +96,9 @@ static tryst_status shadow_take(struct coll_copies *copies, enum side side,
     const tryst_tensor *tensor = &copies->tensors[side];
     struct coll_run *run = copies->run;
     struct shadow *shadow = &copies->shadows[side];
-    tryst_status status = shadow_get(run->coll->colls->shadows,
-                                     memory_ops_get(kind_of(tensor)), tensor->device,
-                                     bytes_of(run->coll, tensor), shadow);
+    tryst_status status =
+        shadow_get(run->coll->colls->shadows, memory_ops_get(kind_of(tensor)),
+                   tensor->device, bytes_of(run->coll, tensor), shadow);
     if (status != TRYST_OK)
         return refuse_nomem(submit_call);
     copies->is_device[side] = true;
@@ -107,12 +107,13 @@ static tryst_status shadow_take(struct coll_copies *copies, enum side side,
     return TRYST_OK;
 }
 
-/* True if the data of `inner` are in `outer`: the collective is in place. */
+/* True if `inner` is a part of `outer`, or not given: the collective is in place. */
 static bool is_inside(const tryst_coll *coll, const tryst_tensor *inner,
                       const tryst_tensor *outer)
 {
     uintptr_t a = (uintptr_t)inner->data, b = (uintptr_t)outer->data;
-    return a && b && a >= b && a - b < bytes_of(coll, outer);
+    uint64_t inner_bytes = bytes_of(coll, inner), outer_bytes = bytes_of(coll, outer);
+    return a && b && a >= b && a - b < outer_bytes && inner_bytes <= outer_bytes;
 }
 
 /* Let `inner`, of `side`, be in the shadow of the other tensor. */
@@ -154,8 +155,8 @@ tryst_status coll_copies_open(struct coll_run *run, bool unchecked)
     if (kind_of(&run->in) == TRYST_MEMORY_HOST && kind_of(&run->out) == TRYST_MEMORY_HOST)
         return TRYST_OK;
     const tryst_coll *coll = run->coll;
-    struct coll_copies *copies = mem_zalloc(
-        sizeof *copies + copies_max(coll) * sizeof copies->items[0]);
+    struct coll_copies *copies =
+        mem_zalloc(sizeof *copies + copies_max(coll) * sizeof copies->items[0]);
     if (!copies)
         return refuse_nomem(submit_call);
     run->copies = copies;
@@ -208,9 +209,8 @@ static void copy_moved(struct copier_range *range)
     before = atomic_load_explicit(&copies->state, memory_order_relaxed);
     do
         after = (before | QUEUED) + more;
-    while (!atomic_compare_exchange_weak_explicit(&copies->state, &before, after,
-                                                  memory_order_acq_rel,
-                                                  memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(
+        &copies->state, &before, after, memory_order_acq_rel, memory_order_relaxed));
     if (!(before & QUEUED))
         coll_op_queue(copies->run->op, &copies->moved);
 }
@@ -309,8 +309,7 @@ static bool is_brought(const struct coll_tree_run *at)
 {
     const struct coll_part *part = at->part;
     const struct coll_tree *tree = &at->tree;
-    bool is_made =
-        part->is_root && (part->up_children || tree->owns || tree->finishes);
+    bool is_made = part->is_root && (part->up_children || tree->owns || tree->finishes);
     return at->run->copies->is_device[OUT] && part->out_at != COLL_NOWHERE &&
            part->bytes && (part->receives_down || is_made);
 }
@@ -397,8 +396,9 @@ void coll_copies_begin(struct coll_run *run)
         if (status == TRYST_OK)
             copies->begun++;
         else
-            run_fail_own(run, status, "no thread could be started that copies from and "
-                                      "to devices");
+            run_fail_own(run, status,
+                         "no thread could be started that copies from and "
+                         "to devices");
     }
 }
 

@@ -11,11 +11,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "copier.h"
 #include "core/log/trace_text.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "core/text/refuse.h"
-#include "copier.h"
 #include "op_begin.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
@@ -53,6 +53,18 @@ tryst_status group_check(const tryst_group *group, const char *call)
     return status == TRYST_OK ? status : refuse_unusable(call, status);
 }
 
+/* Check the ready event of a tensor in host memory. */
+static tryst_status event_check(struct rendezvous *rdv, int32_t device, void *event)
+{
+    const tryst_tensor of_device = {
+        .struct_size = sizeof of_device, .memory = TRYST_MEMORY_CUDA, .device = device};
+    tryst_status status = op_memory_check(rdv, &of_device, 0);
+    if (status != TRYST_OK)
+        return status;
+    status = memory_ops_get(TRYST_MEMORY_CUDA)->event_query(device, event);
+    return status == TRYST_E_INVALID ? status : TRYST_OK;
+}
+
 tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
                                 uint64_t bytes)
 {
@@ -61,11 +73,7 @@ tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
     tryst_status status = TRYST_OK;
     if (tensor->memory == TRYST_MEMORY_HOST && tensor->ready_event) {
         memory.ready_event = NULL;
-        status = op_memory_check(rdv,
-                                 &(tryst_tensor){.struct_size = sizeof *tensor,
-                                                 .memory = TRYST_MEMORY_CUDA,
-                                                 .device = tensor->device},
-                                 0);
+        status = event_check(rdv, tensor->device, tensor->ready_event);
     }
     if (status == TRYST_OK)
         status = op_memory_check(rdv, &memory, bytes);

@@ -39,7 +39,7 @@ struct part {
     struct coll_child children[RANKS_MAX];
     uint64_t bits[1];
     int parent, child_ranks[RANKS_MAX];
-    uint32_t child_at; /* index of this rank among the parent's children */
+    uint32_t child_at;        /* index of this rank among the parent's children */
     float device[SLICES_MAX]; /* this rank's term; `own`, once it is fetched */
     uint32_t fetched;
     float own[SLICES_MAX], sums[SLICES_MAX], separate[SLICES_MAX], *result;
@@ -539,9 +539,12 @@ static void test_lead(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_networks), cmocka_unit_test(test_each_rule_counts),
-        cmocka_unit_test(test_grants_bounded), cmocka_unit_test(test_grants_behind_the_fetch),  cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_grants_ahead),    cmocka_unit_test(test_lead)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_networks),
+                                       cmocka_unit_test(test_each_rule_counts),
+                                       cmocka_unit_test(test_grants_bounded),
+                                       cmocka_unit_test(test_grants_behind_the_fetch),
+                                       cmocka_unit_test(test_reset),
+                                       cmocka_unit_test(test_grants_ahead),
+                                       cmocka_unit_test(test_lead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
