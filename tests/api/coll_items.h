@@ -47,9 +47,8 @@ extern const struct coll_kind coll_kinds[];
 extern const int coll_kinds_count;
 
 /** The part of one rank in an item: its memory, with guards around it. With
- *  TRYST_TEST_DEVICE (twins.h) input and output may be on a device. The functions of a part
- *  are for one thread at a time, and after a start for no thread until the operation's
- *  end. */
+ *  TRYST_TEST_DEVICE (twins.h) input and output may be on a device. One thread at a time
+ *  uses a part, and none between its start and the operation's end. */
 struct coll_part {
     const struct coll_item *item;
     int rank;
@@ -75,12 +74,12 @@ tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
  *  true if nothing has written there since. */
 void coll_part_poison(struct coll_part *part);
 bool coll_part_is_poisoned(struct coll_part *part);
-/** Read the memory back from the devices, and fail unless the guards, and an input that the
- *  collective must keep, are unchanged. */
+/** Read the memory back from the devices, and fail unless the guards, and an input that
+ *  the collective must keep, are unchanged. */
 void coll_part_check_around(struct coll_part *part);
 /** Fail unless the output, as coll_part_check_around has read it, is equal to the
- *  reference. For large sums of floats, check one cache line of every few; otherwise check
- *  each element. */
+ *  reference. For large sums of floats, check one cache line of every few; otherwise
+ *  check each element. */
 void coll_part_check(const struct coll_part *part);
 /** Return a hash of the output. */
 uint64_t coll_part_hash(const struct coll_part *part);

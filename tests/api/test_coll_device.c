@@ -4,9 +4,9 @@
  * places of their own; kernels that still use an output; ends while copies are in flight;
  * refusals; a lost device; and which thread calls the driver.
  *
- * The driver is tests/support/fake_cuda. Its device memory kills a process that touches it
- * from the host, a copy of memory that is gone ends the process, and a leak at exit fails
- * the run.
+ * The driver is tests/support/fake_cuda. Its device memory kills a process that touches
+ * it from the host, a copy of memory that is gone ends the process, and a leak at exit
+ * fails the run.
  *
  * TRYST_TEST_SEED replays a run; TRYST_TEST_ROUNDS sets the rounds of each ending, and
  * TRYST_TEST_KILLS the kills. */

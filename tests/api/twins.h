@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory of a test, and its twin: a tensor on a device, or one whose bytes come late.
+/* Host memory of a test, and its twin: a tensor on a device, or one with late bytes.
  *
  * Idea: a test writes and checks host memory only. twin_begin copies the whole memory,
  * guards included, to a device before the operation, and twin_pull copies it back after
@@ -9,8 +9,8 @@
  * wrong bytes several times and writes the right bytes last. An operation that reads an
  * input too early reads wrong bytes; a result that is written too early is overwritten.
  *
- * TRYST_TEST_DEVICE (0): tensors of 100 that are on a device; half of these, and a quarter
- * of the others, are late. With 0 no twin does anything, and no device is opened.
+ * TRYST_TEST_DEVICE (0): tensors of 100 that are on a device; half of these, and a
+ * quarter of the others, are late. With 0 no twin does anything, and no device is opened.
  *
  * Invariant: between twin_begin and the operation's end the test leaves the host memory
  * alone. One thread at a time uses a twin; several may use twins of one rank. */
