@@ -146,7 +146,8 @@ static tryst_status in_place_check(struct coll_run *run)
     char *own = in_has_all ? own_block(coll, in, &coll->in_blocks)
                            : own_block(coll, out, &coll->out_blocks);
     if (!is_alltoall && (!one->data || one->data == own)) {
-        one->ready_event = one->data ? one->ready_event : all->ready_event;
+        if (!one->ready_event)
+            one->ready_event = all->ready_event;
         one->data = own;
         one->mem = all->mem;
         one->memory = all->memory;
