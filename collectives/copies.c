@@ -2,8 +2,8 @@
 /*
  * The copies of a collective between device memory and host memory (copies.h).
  *
- * Each part has at most a fetch and a bring; a packed collective, whose flows move
- * private memory, has one fetch and a bring of each block. The copier reports progress
+ * Each part has at most a fetch and a bring. The flows of a packed collective move
+ * private memory, so it has one fetch, and a bring of each block. The copier reports progress
  * from its thread: `copies_moved` queues one submission for all copies of the run, which
  * reads their counters in the progress domain.
  *
@@ -25,7 +25,6 @@
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/shadows.h"
 #include "start.h"
-#include "transports/memory/memory_ops.h"
 
 static const char submit_call[] = "submit";
 
@@ -59,11 +58,10 @@ struct coll_copies {
 
 /* ---- tensors ----------------------------------------------------------------------- */
 
-/* Return the kind of memory whose driver copies the tensor, or polls its ready event. */
-static tryst_memory_kind kind_of(const tryst_tensor *tensor)
+/* True if the tensor needs a shadow. */
+static bool needs_shadow(const tryst_tensor *tensor)
 {
-    bool is_host = tensor->memory == TRYST_MEMORY_HOST;
-    return is_host && tensor->ready_event ? TRYST_MEMORY_CUDA : tensor->memory;
+    return tensor->memory != TRYST_MEMORY_HOST || tensor->ready_event;
 }
 
 static uint64_t bytes_of(const tryst_coll *coll, const tryst_tensor *tensor)
@@ -89,16 +87,15 @@ static uint32_t copies_max(const tryst_coll *coll)
     return coll->is_packed ? 1 + (uint32_t)coll->size : 2 * coll->parts_count;
 }
 
-/* Let a shadow stand for the tensor of `side`, in `run_tensor`. */
+/* Put a shadow in place of the tensor of `side`, in `run_tensor`. */
 static tryst_status shadow_take(struct coll_copies *copies, enum side side,
                                 tryst_tensor *run_tensor)
 {
     const tryst_tensor *tensor = &copies->tensors[side];
     struct coll_run *run = copies->run;
     struct shadow *shadow = &copies->shadows[side];
-    tryst_status status =
-        shadow_get(run->coll->colls->shadows, memory_ops_get(kind_of(tensor)),
-                   tensor->device, bytes_of(run->coll, tensor), shadow);
+    tryst_status status = shadow_get(run->coll->colls->shadows, coll_tensor_ops(tensor),
+                                     tensor->device, bytes_of(run->coll, tensor), shadow);
     if (status != TRYST_OK)
         return refuse_nomem(submit_call);
     copies->is_device[side] = true;
@@ -137,8 +134,8 @@ static tryst_status shadows_take(struct coll_copies *copies)
     const bool shares[SIDES] = {in_shares, out_shares};
     for (enum side side = IN; side < SIDES; side++) {
         const tryst_tensor *tensor = &copies->tensors[side];
-        bool plain = kind_of(tensor) == TRYST_MEMORY_HOST || !tensor->data;
-        if (plain || shares[side] || !bytes_of(run->coll, tensor))
+        if (!needs_shadow(tensor) || !tensor->data || shares[side] ||
+            !bytes_of(run->coll, tensor))
             continue;
         tryst_status status = shadow_take(copies, side, tensors[side]);
         if (status != TRYST_OK)
@@ -152,7 +149,7 @@ static tryst_status shadows_take(struct coll_copies *copies)
 
 tryst_status coll_copies_open(struct coll_run *run, bool unchecked)
 {
-    if (kind_of(&run->in) == TRYST_MEMORY_HOST && kind_of(&run->out) == TRYST_MEMORY_HOST)
+    if (!needs_shadow(&run->in) && !needs_shadow(&run->out))
         return TRYST_OK;
     const tryst_coll *coll = run->coll;
     struct coll_copies *copies =
@@ -358,7 +355,7 @@ void coll_copies_lay(struct coll_run *run)
 
 /* ---- begin and end ----------------------------------------------------------------- */
 
-/* Check the tensors whose driver had not started at the submission. */
+/* Check the tensors again: a driver had not started at the submission. */
 static tryst_status tensors_recheck(struct coll_copies *copies)
 {
     const tryst_coll *coll = copies->run->coll;
@@ -390,7 +387,7 @@ void coll_copies_begin(struct coll_run *run)
     for (uint32_t i = 0; i < copies->count && !run_failed(run); i++) {
         struct copier_range *range = &copies->items[i].range;
         enum side side = range->way == COPIER_FETCH ? IN : OUT;
-        range->ops = memory_ops_get(kind_of(&copies->tensors[side]));
+        range->ops = coll_tensor_ops(&copies->tensors[side]);
         range->urgency = run->urgency;
         status = copier_add(colls->copier, range);
         if (status == TRYST_OK)

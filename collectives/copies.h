@@ -3,7 +3,7 @@
  *  The copies of a collective between device memory and host memory.
  *
  *  Idea: flows and sums stay in host memory. A tensor in device memory gets a *shadow*,
- *  host memory of its size, which stands for it in the run from the submission on. A
+ *  host memory of its size, which replaces it in the run from the submission on. A
  *  part's own term is *fetched* to the shadow, and its result is *brought* to the
  *  device, each slice as soon as it can be. So trees, keys and failures are those of host
  *  tensors, and the ranks of a collective may differ in the kind of their memory. The
@@ -30,7 +30,7 @@
 tryst_status coll_copies_open(struct coll_run *run, bool unchecked);
 /** True if the own term of the part is fetched. */
 bool coll_copies_fetch(const struct coll_tree_run *at);
-/** Prepare the copies of all parts, whose memory is set. */
+/** Prepare the copies of all parts; their memory is set. */
 void coll_copies_lay(struct coll_run *run);
 /** Return the caller's `out`. */
 const tryst_tensor *coll_copies_out(const struct coll_run *run);
@@ -41,8 +41,8 @@ void coll_copies_close(struct coll_run *run);
 
 /** Begin the copies, once the driver has started. */
 void coll_copies_begin(struct coll_run *run);
-/** Begin the copies of the runs whose driver has started; fail those whose driver has
- *  not. */
+/** A driver has started, or has failed to: begin the copies of the runs that wait for it,
+ *  or fail these. */
 void coll_copies_go_on(struct colls *colls);
 /** Let the copier bring the complete slices of a part's result. */
 void coll_copies_bring(struct coll_tree_run *at);

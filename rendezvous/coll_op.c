@@ -82,6 +82,13 @@ tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
     return status;
 }
 
+const struct memory_ops *coll_tensor_ops(const tryst_tensor *tensor)
+{
+    bool is_host = tensor->memory == TRYST_MEMORY_HOST;
+    return memory_ops_get(is_host && tensor->ready_event ? TRYST_MEMORY_CUDA
+                                                         : tensor->memory);
+}
+
 tryst_status group_copier_open(const tryst_group *group, uint64_t pinned_max,
                                struct copier **copier_p, struct shadows **shadows_p)
 {

@@ -13,6 +13,7 @@
 #include "rendezvous/op/op.h"
 
 struct copier;
+struct memory_ops;
 struct shadows;
 
 /** Return the group of a step. Any thread. */
@@ -31,6 +32,9 @@ tryst_status group_check(const tryst_group *group, const char *call);
  *  op_memory_check does. Any thread. */
 tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
                                 uint64_t bytes);
+/** Return the functions of the driver that copies the tensor and polls its ready event;
+ *  NULL: the driver has not started. Any thread. */
+const struct memory_ops *coll_tensor_ops(const tryst_tensor *tensor);
 /** Open a copier (copier.h), and a pool that pins at most `pinned_max` bytes for it
  *  (shadows.h), for the group's context. TRYST_OK, TRYST_E_NOMEM. Any thread. */
 tryst_status group_copier_open(const tryst_group *group, uint64_t pinned_max,

@@ -28,14 +28,17 @@
 #include <stdint.h>
 
 #include "core/memory/urgent.h"
-#include "transports/memory/memory_ops.h"
 #include "tryst/status.h"
 
 struct copier;
 struct copier_stream;
+struct memory_ops;
 struct log;
 struct shadows;
 struct trace;
+
+/** Bytes of the text of a failure. */
+enum { COPIER_TEXT_BYTES = 160 };
 
 enum copier_way {
     COPIER_FETCH, /**< from the device to host memory */
@@ -75,12 +78,12 @@ struct copier_range {
     /** TRYST_OK: all bytes are copied. TRYST_E_CANCELED, TRYST_E_NOMEM, or the status of
      *  the driver's call that failed. */
     tryst_status status;
-    char text[MEMORY_TEXT_MAX]; /**< the reason of a failure, a sentence; else "" */
+    char text[COPIER_TEXT_BYTES]; /**< the reason of a failure, a sentence; else "" */
 
     /* Private. Guarded by the copier's lock: */
     struct list_node mail;
-    bool is_known;    /**< the copier's thread has taken the range */
-    bool is_canceled; /**< copier_cancel was called */
+    bool is_known;         /**< the copier's thread has taken the range */
+    bool is_canceled;      /**< copier_cancel was called */
     struct urgency wanted; /**< urgency of the last copier_urge, while `is_urged` */
     bool is_urged;
     /* Private to the copier's thread: */

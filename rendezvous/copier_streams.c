@@ -22,6 +22,9 @@
 #include <stdio.h>
 
 #include "core/memory/alloc.h"
+#include "transports/memory/memory_ops.h"
+
+static_assert(COPIER_TEXT_BYTES == MEMORY_TEXT_MAX, "a reason of the driver fits");
 
 enum {
     FAILS_MAX = 16,

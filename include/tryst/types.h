@@ -126,8 +126,9 @@ typedef enum tryst_log_level {
  *  the bytes (tryst_mem_register, tryst_mem_alloc); without it the library finds one or
  *  copies. `ready_event` (device memory only, else NULL; tensors of collectives: see
  *  coll.h) is an event of that device, a CUevent for TRYST_MEMORY_CUDA: before it has
- *  passed the library neither reads a send's bytes nor writes a receive's. The library polls the event without blocking, and may
- *  use it until the operation is complete: keep it until completion. */
+ *  passed the library neither reads a send's bytes nor writes a receive's. The library
+ *  polls the event without blocking, and may use it until the operation is complete: keep
+ *  it until completion. */
 typedef struct tryst_tensor {
     size_t struct_size; /**< sizeof(tryst_tensor) */
     void *data;

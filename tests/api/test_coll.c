@@ -269,8 +269,8 @@ static void refuse_main(struct harness_rank *rank)
     tryst_mem_release(elsewhere.mem);
 }
 
-/* Host memory is named as a device's, or has an event that no driver knows. Such a call is
- * refused; while the driver starts, the operation fails instead. */
+/* Host memory is named as a device's, or has an unknown event. Such a call is refused;
+ * while the driver starts, the operation fails instead. */
 static void foreign_main(struct harness_rank *rank)
 {
     double data[4], other;

@@ -75,7 +75,7 @@ static size_t room_bytes(uint64_t count)
     return (count + 2 * GUARD) * sizeof(int64_t);
 }
 
-/* With TRYST_TEST_DEVICE half of the tensors are on a device, and half of all are late. */
+/* With TRYST_TEST_DEVICE half of the tensors are on a device; half of all are late. */
 static void twins_place(struct harness_rank *rank, struct part *part, int i)
 {
     size_t bytes = room_bytes(COUNT_MAX);

@@ -19,7 +19,7 @@
 
 #include "rooms.h"
 
-/** Open and close the rank's devices, if TRYST_TEST_DEVICE asks for any; for
+/** Open and close the rank's devices, if TRYST_TEST_DEVICE is set; for
  *  harness_params.opened and closing. */
 void twins_open(struct harness_rank *rank);
 void twins_close(struct harness_rank *rank);
@@ -49,7 +49,7 @@ void twin_begin(struct twin *twin, size_t bytes);
 /** Bring the used bytes into the tensor at once, or back. No operation is under way. */
 void twin_push(struct twin *twin);
 void twin_pull(struct twin *twin);
-/** Let `tensor`, whose data is host memory of the twin or NULL, describe the twin;
+/** Let `tensor`, with data in the twin's host memory or NULL, describe the twin;
  *  `names_mem`: with the registration that device memory has, if it has one. */
 void twin_tensor(const struct twin *twin, bool names_mem, tryst_tensor *tensor);
 /** Return the kind of the twin, for messages. */

@@ -253,7 +253,8 @@ refused preempt --dtype f32
 refused preempt --op allreduce -n 513
 refused preempt --op allreduce --priority 3
 refused preempt --op allreduce --check
-refused preempt --op allreduce --memory cuda
+refused preempt --op allreduce --memory pinned
+refused allreduce --check --memory cuda
 "$perf" allreduce -n 2 --sizes 8 --iterations 1 --json "$dir/none/json" >"$dir/out" 2>"$dir/err" && bad "a file that cannot be written passes"
 grep -q "$dir/none/json" "$dir/err" || bad "a file that cannot be written is not named"
 exit $fail
