@@ -46,6 +46,7 @@ struct copier_stream {
     struct piece ring[PIECES_MAX];
     uint32_t first, count; /* pieces in flight: `count` from ring[first] on */
     uint64_t flying_bytes;
+    uint64_t since_ns; /* when the oldest piece became the oldest */
 };
 
 struct home {
@@ -301,9 +302,11 @@ static void piece_start(const struct home *home, struct copier_stream *stream,
 }
 
 static void stream_fill(struct copier_streams *streams, const struct home *home,
-                        struct copier_stream *stream)
+                        struct copier_stream *stream, uint64_t now_ns)
 {
     struct urgent_node *turn;
+    if (stream->count == 0)
+        stream->since_ns = now_ns;
     while (stream->count < PIECES_MAX && (turn = urgent_first(&stream->ranges)) != NULL) {
         struct copier_range *range = container_of(turn, struct copier_range, turn);
         uint64_t bytes = piece_next(range);
@@ -344,29 +347,41 @@ static void piece_end(struct copier_streams *streams, const struct home *home,
 }
 
 static void stream_poll(struct copier_streams *streams, const struct home *home,
-                        struct copier_stream *stream)
+                        struct copier_stream *stream, uint64_t now_ns)
 {
     while (stream->count > 0) {
         tryst_status status = piece_poll(home, stream, &stream->ring[stream->first]);
         if (status == TRYST_IN_PROGRESS)
             return;
         piece_end(streams, home, stream, status);
+        stream->since_ns = now_ns;
     }
+}
+
+/* Return when to poll a stream again: the naps grow with the age of the oldest piece, so
+ * that slow copies cost little. The pieces behind it keep the device busy meanwhile. */
+static uint64_t stream_next(const struct copier_stream *stream, uint64_t now_ns)
+{
+    uint64_t nap_ns = (now_ns - stream->since_ns) / COPIER_NAP_SHARE;
+    if (stream->count == 0)
+        return UINT64_MAX;
+    return now_ns + (nap_ns > COPIER_NAP_NS ? nap_ns : COPIER_NAP_NS);
 }
 
 uint64_t copier_streams_poll(struct copier_streams *streams, uint64_t now_ns)
 {
     held_poll(streams, now_ns);
+    uint64_t next_ns = list_empty(&streams->held) ? UINT64_MAX : streams->held_next_ns;
     list_for_each_safe (&streams->homes, node, after) {
         struct home *home = container_of(node, struct home, node);
         for (int way = 0; way < COPIER_WAYS; way++) {
-            stream_poll(streams, home, &home->streams[way]);
-            stream_fill(streams, home, &home->streams[way]);
+            struct copier_stream *stream = &home->streams[way];
+            stream_poll(streams, home, stream, now_ns);
+            stream_fill(streams, home, stream, now_ns);
+            uint64_t stream_ns = stream_next(stream, now_ns);
+            next_ns = stream_ns < next_ns ? stream_ns : next_ns;
         }
     }
-    uint64_t next_ns = list_empty(&streams->held) ? UINT64_MAX : streams->held_next_ns;
-    if (!copier_streams_idle(streams) && next_ns > now_ns + COPIER_NAP_NS)
-        next_ns = now_ns + COPIER_NAP_NS;
     return next_ns;
 }
 

@@ -201,7 +201,7 @@ tryst_status shadow_get(struct shadows *shadows, const struct memory_ops *ops,
         shadows->out_bytes += bytes;
         if (bfc_get(shadows->bfc, false, NULL, bytes, &shadow.data) == TRYST_OK)
             shadow.mem = arena_of(shadows, shadow.data)->mem;
-        else
+        else if (ops)
             miss_note(shadows, ops, device, bytes);
         pthread_mutex_unlock(&shadows->lock);
     }

@@ -37,7 +37,8 @@ tryst_status shadows_open(struct memory_cache *cache, const struct log *log,
 void shadows_close(struct shadows *shadows);
 
 /** Get `bytes` for copies from or to this device. Any thread; never waits. When no pinned
- *  piece is free, the pool notes that more should be pinned. TRYST_OK, TRYST_E_NOMEM. */
+ *  piece is free, the pool notes that more should be pinned, unless `ops` is NULL: the
+ *  driver has not started. TRYST_OK, TRYST_E_NOMEM. */
 tryst_status shadow_get(struct shadows *shadows, const struct memory_ops *ops,
                         int32_t device, uint64_t bytes, struct shadow *shadow_p);
 /** Give a shadow back: no copy and no transfer uses it any more. Any thread; never waits.

@@ -2,7 +2,7 @@
 /* Collectives over device memory and over tensors with ready events, where the programs
  * that host tensors share (twins.h) do not reach: every kind with blocks, counts and
  * places of their own; kernels that still use an output; ends while copies are in flight;
- * refusals; a lost device; and which thread calls the driver.
+ * refusals; urgent copies; a lost device; and which thread calls the driver.
  *
  * The driver is tests/support/fake_cuda. Its device memory kills a process that touches
  * it from the host, a copy of memory that is gone ends the process, and a leak at exit
@@ -766,6 +766,10 @@ static void refusals_main(struct harness_rank *rank)
     tryst_op *op;
     CHECK_STATUS(tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op),
                  TRYST_OK);
+    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_OK);
+    tryst_tensor result = {.struct_size = sizeof result};
+    CHECK_STATUS(tryst_op_tensor(op, &result), TRYST_OK); /* the caller's */
+    CHECK(result.data == room.data && result.memory == TRYST_MEMORY_CUDA);
     harness_end(op, TRYST_OK);
     harness_step_close(step);
     room_close(gpu, &room);
@@ -775,6 +779,72 @@ static void refusals_main(struct harness_rank *rank)
 static void test_refusals(void **state)
 {
     ranks_run(2, refusals_main);
+}
+
+/* ---- urgency ----------------------------------------------------------------------- */
+
+enum { LARGE_COUNT = 6000000, URGENT_TRIES = 5 };
+
+/* Start a broadcast of rank 0's device memory to host memory of the other rank. */
+static tryst_op *cast_start(const struct harness_rank *rank, tryst_step *step,
+                            const char *name, const struct room *room, int64_t *host,
+                            uint64_t count, uint32_t flags)
+{
+    tryst_op_params params = {.struct_size = sizeof params, .flags = flags};
+    tryst_tensor tensor =
+        rank->rank == 0 ? device_tensor(room->data, count, 0) : tensor_of(host, count);
+    tryst_op *op;
+    CHECK_STATUS(tryst_broadcast(step, name, &tensor, 0, &params, &op), TRYST_OK);
+    return op;
+}
+
+/* Return the time of an urgent broadcast behind a large one, by the large one's time. */
+static double urgent_try(struct harness_rank *rank, tryst_step *step,
+                         const struct room *room, int64_t *host, bool is_raised)
+{
+    harness_barrier(rank, rank->arg);
+    uint64_t begin_ns = harness_now_ns();
+    tryst_op *large =
+        cast_start(rank, step, "large", room, host, LARGE_COUNT, TRYST_OP_BACKGROUND);
+    tryst_op *urgent = cast_start(rank, step, "urgent", room, host + LARGE_COUNT, 1,
+                                  is_raised ? TRYST_OP_BACKGROUND : TRYST_OP_PRIORITY);
+    if (is_raised)
+        CHECK_STATUS(tryst_op_reprioritize(urgent, -1), TRYST_OK);
+    harness_end(urgent, TRYST_OK);
+    uint64_t urgent_ns = harness_now_ns() - begin_ns;
+    harness_end(large, TRYST_OK);
+    return (double)urgent_ns / (double)(harness_now_ns() - begin_ns);
+}
+
+/* Copies of an urgent collective overtake those of a large one, which alone take 48 ms.
+ * The best try counts, since the machine may be busy. */
+static void urgent_main(struct harness_rank *rank)
+{
+    struct room room =
+        room_open(rank->gpu, 0, ROOM_REGION, LARGE_COUNT * sizeof(int64_t));
+    int64_t *host = calloc(LARGE_COUNT + 1, sizeof *host);
+    tryst_step *step = harness_step(rank, 1);
+    CHECK(host);
+    for (int is_raised = 0; is_raised < 2; is_raised++) {
+        double best = 1;
+        for (int i = 0; i < URGENT_TRIES; i++) {
+            double ratio = urgent_try(rank, step, &room, host, is_raised);
+            best = ratio < best ? ratio : best;
+        }
+        if (best > 0.5)
+            harness_fail(__FILE__, __LINE__,
+                         "an urgent collective%s takes %.2f of a "
+                         "large one's time",
+                         is_raised ? ", raised," : "", best);
+    }
+    harness_step_close(step);
+    free(host);
+    room_close(rank->gpu, &room);
+}
+
+static void test_urgent(void **state)
+{
+    ranks_run(2, urgent_main);
 }
 
 /* ---- a lost device ----------------------------------------------------------------- */
@@ -890,12 +960,17 @@ static void on_end(void *arg, tryst_op *op, tryst_status status)
 }
 
 /* The progress thread makes all progress: this thread waits without tryst_wait. */
-static pid_t sum_run(tryst_step *step, const struct room *room, uint64_t count)
+static pid_t sum_run(const struct gpu *gpu, tryst_step *step, const struct room *room,
+                     uint64_t count)
 {
     struct waiter waiter = {false, 0};
     tryst_op_params params = {
         .struct_size = sizeof params, .callback = on_end, .arg = &waiter};
     tryst_tensor tensor = device_tensor(room->data, count, room->device);
+    tensor.ready_event = gpu->events[room->device];
+    CHECK_STATUS(tryst_event_record(gpu->devices[room->device],
+                                    gpu->streams[room->device], tensor.ready_event),
+                 TRYST_OK);
     if (tryst_allreduce(step, "x", NULL, &tensor, TRYST_REDUCE_SUM, &params, NULL) !=
         TRYST_OK)
         harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
@@ -934,7 +1009,7 @@ static void calls_main(struct harness_rank *rank)
         memory_calls = memory_calls_settle();
         harness_barrier(rank, counters);
         for (int i = 0; i < SIZES; i++) {
-            progress = sum_run(step, &room, size_of_round(i));
+            progress = sum_run(rank->gpu, step, &room, size_of_round(i));
             CHECK(progress != gettid());
             calls += fake_cuda_calls_by(progress);
         }
@@ -974,8 +1049,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),    cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_ends),     cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_urgent),
+        cmocka_unit_test(test_lost),     cmocka_unit_test(test_calls),
     };
     seed = unit_seed();
     return HARNESS_MAIN(argc, argv, tests);

@@ -10,7 +10,8 @@
  * other orders of arrival.
  *
  * TRYST_TEST_SEED replays a run. TRYST_TEST_NETWORKS (of each number of ranks),
- * TRYST_TEST_SIZES (of each row of the matrix; 0: all), TRYST_TEST_RANKS (0: 1 to 8),
+ * TRYST_TEST_SIZES (of each row of the matrix; 0: all), TRYST_TEST_SHARE (n: one row of
+ * n, others with other numbers of ranks), TRYST_TEST_RANKS (0: 1 to 8),
  * TRYST_TEST_LARGEST (bytes of one tensor), TRYST_TEST_LARGE (the rows of 1000 that have
  * this size) and TRYST_TEST_SECONDS (of one life) set its size. */
 #include "coll_items.h"
@@ -67,15 +68,16 @@ static uint64_t count_at(const struct matrix *matrix, size_t element, int at)
     return sizes[at].in_bytes ? sizes[at].size / element : sizes[at].size;
 }
 
-static int rows_make(struct row *rows)
+/* Write the rows that a group of `size` ranks runs. */
+static int rows_make(int size, struct row *rows)
 {
-    int count = 0;
+    int count = 0, index = size, share = (int)harness_setting("TRYST_TEST_SHARE", 1);
     for (int kind = 0; kind < coll_kinds_count; kind++)
         for (int dtype = TRYST_DTYPE_U8; dtype <= TRYST_DTYPE_U64; dtype++)
             for (int reduce = TRYST_REDUCE_SUM; reduce <= TRYST_REDUCE_XOR; reduce++) {
                 bool once = !coll_kinds[kind].reduces && reduce > TRYST_REDUCE_SUM;
                 bool bare = !coll_kinds[kind].source && dtype > TRYST_DTYPE_U8;
-                if (once || bare || !reference_allows(dtype, reduce))
+                if (once || bare || !reference_allows(dtype, reduce) || index++ % share)
                     continue;
                 CHECK(count < ROWS_MAX);
                 rows[count++] = (struct row){&coll_kinds[kind], dtype, reduce};
@@ -279,7 +281,8 @@ static void matrix_main(struct harness_rank *rank)
 static struct matrix *matrix_open(int size, uint64_t seed)
 {
     struct row rows[ROWS_MAX];
-    int rows_count = rows_make(rows), each = (int)harness_setting("TRYST_TEST_SIZES", 1);
+    int rows_count = rows_make(size, rows);
+    int each = (int)harness_setting("TRYST_TEST_SIZES", 1);
     int items_count = rows_count * (each ? each : SIZES);
     size_t bytes = sizeof(struct matrix) + (size_t)items_count * sizeof(struct seen);
     struct matrix *matrix = harness_share(bytes);

@@ -2,13 +2,14 @@
 /* A driver that takes seconds to start (FAKE_CUDA_START_MS, tests/support/fake_cuda). The
  * first submission with a tensor on a device returns at once, waits keep their time-outs,
  * tensors on the host are not delayed, and an error in the tensor becomes the outcome of
- * the operation. */
+ * the operation. So do collectives. */
 #include "harness.h"
 
 #include "support/unit.h"
 
 #include <stdatomic.h>
 #include <string.h>
+#include <tryst/coll.h>
 
 #include <cuda.h>
 
@@ -37,6 +38,13 @@ static CUdeviceptr device_memory(void)
     CHECK_EQ(cuMemAlloc(&data, BYTES), CUDA_SUCCESS);
     CHECK_EQ(cuCtxPopCurrent(&context), CUDA_SUCCESS);
     return data;
+}
+
+static void device_memory_free(void *data)
+{
+    CHECK_EQ(cuCtxPushCurrent(context), CUDA_SUCCESS);
+    CHECK_EQ(cuMemFree((CUdeviceptr)data), CUDA_SUCCESS);
+    CHECK_EQ(cuCtxPopCurrent(&context), CUDA_SUCCESS);
 }
 
 static tryst_op *device_start(const struct harness_rank *rank, tryst_step *step,
@@ -83,9 +91,7 @@ static void driver_main(struct harness_rank *rank)
     harness_step_close(step);
     harness_barrier(rank, rank->arg);
     harness_close(rank);
-    CHECK_EQ(cuCtxPushCurrent(context), CUDA_SUCCESS);
-    CHECK_EQ(cuMemFree((CUdeviceptr)data), CUDA_SUCCESS);
-    CHECK_EQ(cuCtxPopCurrent(&context), CUDA_SUCCESS);
+    device_memory_free(data);
 }
 
 static void run(void (*main)(struct harness_rank *rank))
@@ -104,6 +110,56 @@ static void test_driver(void **state)
     run(driver_main);
 }
 
+static tryst_op *sum_start(tryst_step *step, const char *name, void *data,
+                           tryst_memory_kind memory)
+{
+    tryst_tensor tensor = harness_tensor(data, BYTES);
+    tryst_op *op;
+    tensor.memory = memory;
+    CHECK_STATUS(tryst_allreduce(step, name, NULL, &tensor, TRYST_REDUCE_SUM, NULL, &op),
+                 TRYST_OK);
+    return op;
+}
+
+/* Rank 1's result of the broadcast is in host memory before the driver has started. */
+static void coll_main(struct harness_rank *rank)
+{
+    char bytes[BYTES], host[BYTES] = "";
+    void *sum = (void *)device_memory(), *copy = (void *)device_memory();
+    tryst_tensor tensor = harness_tensor(rank->rank ? copy : bytes, BYTES);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *broadcast;
+    memset(bytes, 1 + rank->rank, BYTES);
+    fake_cuda_write(sum, bytes, BYTES);
+    tensor.memory = rank->rank ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST;
+    harness_barrier(rank, rank->arg);
+    uint64_t begin_ns = harness_now_ns();
+    tryst_op *allreduce = sum_start(step, "sum", sum, TRYST_MEMORY_CUDA);
+    tryst_op *wrong = sum_start(step, "wrong", host, TRYST_MEMORY_CUDA);
+    CHECK_STATUS(tryst_broadcast(step, "copy", &tensor, 0, NULL, &broadcast), TRYST_OK);
+    harness_end(sum_start(step, "host", host, TRYST_MEMORY_HOST), TRYST_OK);
+    CHECK(since_ms(begin_ns) < START_MS - 300);
+    harness_end(allreduce, TRYST_OK);
+    CHECK(since_ms(begin_ns) >= START_MS - 100);
+    harness_end(broadcast, TRYST_OK);
+    harness_end(wrong, TRYST_E_INVALID);
+    fake_cuda_read(sum, bytes, BYTES);
+    CHECK(bytes[0] == 3 && bytes[BYTES - 1] == 3);
+    fake_cuda_read(copy, bytes, BYTES);
+    CHECK(rank->rank == 0 || (bytes[0] == 1 && bytes[BYTES - 1] == 1));
+    harness_step_close(step);
+    harness_barrier(rank, rank->arg);
+    harness_close(rank);
+    device_memory_free(sum);
+    device_memory_free(copy);
+}
+
+static void test_coll(void **state)
+{
+    (void)state;
+    run(coll_main);
+}
+
 /* Held operations can be cancelled, fail with their step, and do not delay the closes. */
 static void cancel_main(struct harness_rank *rank)
 {
@@ -112,11 +168,13 @@ static void cancel_main(struct harness_rank *rank)
     tryst_step *step = harness_step(rank, 1);
     tryst_op *recv = device_start(rank, step, false, "device", bytes);
     tryst_op *send = device_start(rank, step, true, "device", bytes);
+    tryst_op *sum = sum_start(step, "sum", bytes, TRYST_MEMORY_CUDA);
     CHECK_STATUS(tryst_op_cancel(recv), TRYST_OK);
     harness_end(recv, TRYST_E_CANCELED);
     CHECK(since_ms(begin_ns) < START_MS - 300);
     CHECK_STATUS(tryst_step_abort(step, TRYST_E_CANCELED, "over"), TRYST_OK);
     harness_end(send, TRYST_E_ABORTED);
+    harness_end(sum, TRYST_E_ABORTED);
     CHECK(since_ms(begin_ns) < START_MS - 300);
     tryst_step_close(step, NULL);
     harness_close(rank);
@@ -132,6 +190,7 @@ static void test_cancel(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver),
+                                       cmocka_unit_test(test_coll),
                                        cmocka_unit_test(test_cancel)};
     return HARNESS_MAIN(argc, argv, tests);
 }

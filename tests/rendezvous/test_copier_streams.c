@@ -126,6 +126,22 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Polls become rare while a piece takes long, and are frequent again for the next. */
+static void test_naps(void **state)
+{
+    struct job job;
+    job_init(&job, COPIER_FETCH, 3 * MIB, 5);
+    job_add(&job);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pass(), now_ns + COPIER_NAP_NS);
+        now_ns += 100 * COPIER_NAP_NS;
+        assert_int_equal(pass(), now_ns + 100 * COPIER_NAP_NS / COPIER_NAP_SHARE);
+        assert_int_equal(hand_run(0, 2), 2);
+    }
+    finish();
+    assert_int_equal(pass(), UINT64_MAX);
+}
+
 /* An urgent range overtakes at the next piece, and its piece waits for at most the bytes
  * in flight. */
 static void test_urgent_first(void **state)
@@ -576,7 +592,8 @@ static void test_random(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(test_urgent_first),
+    const struct CMUnitTest tests[] = {TEST(test_naps),
+                                       TEST(test_urgent_first),
                                        TEST(test_ways),
                                        TEST(test_small),
                                        TEST(test_limit),
