@@ -85,6 +85,8 @@ static inline struct urgent_node *urgent_first(struct urgent_queue *queue)
 /** Remove `node` from its queue, whichever queue that is. False if `node` is in none. */
 static inline bool urgent_remove(struct urgent_node *node)
 {
+    if (!urgent_queued(node))
+        return false;
     if (__builtin_expect(node->children.head.next != NULL, 0))
         urgent_heap_remove(node);
     return list_remove(&node->node);

@@ -32,6 +32,8 @@ static _Thread_local const tryst_op *op_in_callback
 static inline void op_clear(tryst_op *op)
 {
     enum { CLEARED = sizeof *op - offsetof(tryst_op, kind), PIECE = 64 };
+    static_assert(offsetof(tryst_op, rdv) % PIECE == 0, "fields by cache lines");
+    static_assert(offsetof(tryst_op, kind) % PIECE == 0, "fields by cache lines");
     uint8_t *at = &op->kind;
 #pragma GCC unroll 8
     for (size_t i = 0; i < CLEARED / PIECE; i++, at += PIECE)

@@ -130,104 +130,110 @@ struct op_events {
     void (*flow_ended)(tryst_op *op);
 };
 
-/** Hot fields first: op_open and the submission always write them. All fields from `kind`
- *  on are zero until they are needed; op_open clears them. */
+/** The order is that of cache lines (64 bytes), since the operations that are outstanding
+ *  do not fit the first cache: what most completions touch is in the five lines from
+ *  `rdv` on. All fields from `kind` on are zero until they are needed; op_open clears
+ *  them. */
 struct tryst_op {
     struct submission submit;
-    struct rendezvous *rdv;
     struct tryst_step *step; /**< the submitter's handle; valid until `scope` is set */
     uint64_t step_id;
-    tryst_key *key;
     uint64_t submitted_ns;
-    uint64_t number; /**< receive: the number of the DATA that came for it */
-    uint64_t bytes;  /**< size of the tensor */
     /** The urgency of this end, set at submission: orders the operation in every queue of
      *  this rank. */
     struct urgency urgency;
+
     tryst_tensor tensor;
-    struct hash_node by_id; /**< in rdv->ids.table, while `id` is not 0 */
-    _Atomic(uint32_t) refs; /**< user's handle, all holds together, queued submissions */
-    _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until the completion is visible */
-    size_t heap_index; /**< index in the deadline heap; SIZE_MAX: not in the heap */
-    int32_t origin_rank;
-    int32_t origin_status;    /**< the status at the origin; valid once `reported` */
-    int32_t final;            /**< the reported status; valid once `reported` */
+    void *callback_arg; /**< argument of `callback` */
+
+    struct hash_node by_id;   /**< in rdv->ids.table, while `id` is not 0 */
     struct submission cancel; /**< valid once `cancel_requested` */
     struct submission raise;  /**< queued while `raise_to` is not 0 */
-    void *callback_arg;       /**< argument of `callback` */
-    void *alloc_arg;          /**< argument of `alloc` */
     struct flow_shape shape;  /**< valid with `shaped` */
+
+    struct rendezvous *rdv;
+    tryst_key *key;
+    uint64_t bytes;         /**< size of the tensor */
+    uint64_t number;        /**< receive: the number of the DATA that came for it */
+    size_t heap_index;      /**< index in the deadline heap; SIZE_MAX: not in the heap */
+    _Atomic(uint32_t) refs; /**< user's handle, all holds together, queued submissions */
+    _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until the completion is visible */
+    int32_t origin_rank;
+    int32_t origin_status; /**< the status at the origin; valid once `reported` */
+    int32_t final;         /**< the reported status; valid once `reported` */
+    uint32_t ids; /**< receive: the number of consecutive ids; valid while `id` is not 0 */
 
     uint8_t kind;    /**< enum op_kind */
     uint8_t state;   /**< enum op_state */
     uint8_t records; /**< enum op_records */
     uint8_t holds;   /**< holds of the progress domain; see op_hold */
     bool reported;
-    bool took_data;       /**< receive: DONE answers DATA `number`, not slices */
-    bool eager;           /**< send: holds eager credit */
-    bool shaped;          /**< moves an edge of a collective, described by `shape` */
-    bool raised;          /**< submitted without an urgency; a raise has set `priority` */
-    uint16_t title_bytes; /**< `text` begins with the title of the operation (op_title) */
+    bool took_data; /**< receive: DONE answers DATA `number`, not slices */
+    bool eager;     /**< send: holds eager credit */
+    bool shaped;    /**< moves an edge of a collective, described by `shape` */
+    bool raised;    /**< submitted without an urgency; a raise has set `priority` */
     _Atomic(bool) cancel_requested;
-    /** The status at the origin of the failure in `fail` or `take_back`; TRYST_OK: the
-     *  same status. */
-    int32_t origin_fail;
-    /** INT32_MAX + 1 - the new priority, while `raise` is on its way into the progress
-     *  domain; else 0. */
-    _Atomic(uint64_t) raise_to;
+    uint16_t title_bytes; /**< `text` begins with the title of the operation (op_title) */
     uint32_t flags;
     int32_t priority;
     int32_t fail; /**< the status with which the operation is failing; TRYST_OK: none */
     /** Send in INLINE: the status of the CANCEL that requests the consumer to drop the
      *  DATA; TRYST_OK: none. */
     int32_t take_back;
-    int32_t done_status;
-    uint32_t done_posted; /**< receive: slices posted, for the next DONE */
     uint32_t done_upto;
-    uint32_t ids; /**< receive: the number of consecutive ids from `id` on */
-
     struct scope *scope;
     struct entry *entry;
     struct peer *peer;
     /** The operation's record on the live page; valid until the report. NULL: none. */
     void *live;
-    uint64_t id; /**< receive: the id of its WANT; 0: none */
+
+    uint64_t id; /**< receive: the id of its WANT, the first of `ids`; 0: none */
     /** Send: its place in the stream once its DATA was packed. */
     struct stream_send sent;
-    uint64_t deadline_at_ns; /**< absolute time; 0: no deadline */
     tryst_op_fn callback;
-    tryst_alloc_fn alloc;
-
     struct list_node scope_node; /**< in scope->ops or scope->warned */
+    char *text;                  /**< the text of its failure, owned; may be NULL */
+
     /** Holds the sequence number; in entry->sends or entry->recvs. */
     struct queue_node queued;
+    struct list_node done_node; /**< in rdv->completed */
+    /** The state of a tensor in device memory (op_device.h), or NULL. */
+    struct op_device *device;
+    /** The flow that the operation moves until it is reported (protocol/flow.h), or
+     *  NULL. */
+    struct flow *flow;
+    struct recv_run *run; /**< receive: its posted slices; NULL: none */
+
     /** In channel->out.pending, out.wants_waiting or in.unannounced
      *  (protocol/channel.h). */
     struct urgent_node pending_node;
-    union {
-        struct urgent_node slot_node;  /**< receive: in channel->in.slots_waiting */
-        struct list_node waiting_node; /**< send: in channel->out.waiting_sends */
-    };
     /** Receive: in channel->out.deferred_ops. Send: in out.posted_sends or
      *  out.blocked_sends. */
     struct urgent_node deferred_node;
-    struct list_node done_node; /**< in rdv->completed */
-
+    struct want *want; /**< send in MATCHED or ENDING: the WANT that it met */
     union {
         uint64_t want_id; /**< send: the WANT that an OFFER answers; 0: none */
         /** OP_COLL, OP_STEP_CLOSE: not 0: coll_calls.used is called. For the layer
          *  above. */
         uint64_t recorded;
     };
-    struct want *want;    /**< send in MATCHED or ENDING: the WANT that it met */
-    struct recv_run *run; /**< receive: its posted slices; NULL: none */
-    /** The state of a tensor in device memory (op_device.h), or NULL. */
-    struct op_device *device;
-    /** The flow that the operation moves until it is reported (protocol/flow.h), or
-     *  NULL. */
-    struct flow *flow;
+    tryst_alloc_fn alloc;
+    void *alloc_arg; /**< argument of `alloc` */
+
+    union {
+        struct urgent_node slot_node;  /**< receive: in channel->in.slots_waiting */
+        struct list_node waiting_node; /**< send: in channel->out.waiting_sends */
+    };
+    uint64_t deadline_at_ns; /**< absolute time; 0: no deadline */
     void *coll; /**< OP_COLL: its run in the engine of collectives, else NULL */
-    char *text; /**< the text of its failure, owned; may be NULL */
+    /** INT32_MAX + 1 - the new priority, while `raise` is on its way into the progress
+     *  domain; else 0. */
+    _Atomic(uint64_t) raise_to;
+    /** The status at the origin of the failure in `fail` or `take_back`; TRYST_OK: the
+     *  same status. */
+    int32_t origin_fail;
+    int32_t done_status;
+    uint32_t done_posted; /**< receive: slices posted, for the next DONE */
 };
 
 /** Return the operation with this number in an entry's sends or recvs, or NULL. */

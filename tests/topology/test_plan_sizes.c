@@ -335,8 +335,12 @@ static void a_round_costs_two_overheads(void **state)
 {
     static const struct tree_overheads overheads = {.slice_s = 1, .flow_s = 100};
     struct tree_pace pace = {.part = 1, .latency_s = 0.5, .rounds = 3};
-    const struct tree_measure measure = {
-        .trees = &pace, .count = 1, .part_most = 1, .flows = 2, .routed = true};
+    const struct tree_measure measure = {.trees = &pace,
+                                         .count = 1,
+                                         .part_most = 1,
+                                         .edges = 2,
+                                         .flows = 2,
+                                         .routed = true};
     assert_true(tree_measure_time(&measure, 4096, 4096, &overheads) == 206.5);
 }
 
@@ -466,6 +470,53 @@ static void slices_cost_bytes_beside_their_own(void **state)
     graph_close(graph);
 }
 
+/* Ranks 0 and 1 on one machine, over memory of 4 GB/s, and rank 2 outside. */
+static struct graph *machine_new(void)
+{
+    struct graph *graph;
+    assert_int_equal(graph_open(&graph), TRYST_OK);
+    uint32_t machine = node_new(graph, "m", NODE_MACHINE), ranks[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct graph_node node = {.name = (const char *[]){"a", "b", "c"}[i],
+                                  .kind = NODE_RANK,
+                                  .parent = i < 2 ? machine : GRAPH_NONE,
+                                  .os_index = GRAPH_NONE};
+        assert_int_equal(graph_node_add(graph, &node, NULL, &ranks[i]), TRYST_OK);
+        wire_new(graph, ranks[i], machine, i < 2 ? 4e9 : 1e9);
+    }
+    for (uint32_t l = 0; l < 4; l++)
+        graph->links[l].kind = WIRE_MEMORY;
+    return graph;
+}
+
+/* Inside a machine slices and flows cost less, and a rank that adds at 8 GB/s adds or
+ * copies at the 4 GB/s of the memory. */
+static void edges_inside_a_machine_cost_less(void **state)
+{
+    static const double slice = PLAN_HOST_SLICE_S / PLAN_SLICE_S,
+                        flow = PLAN_HOST_FLOW_S / PLAN_FLOW_S;
+    static uint32_t star[] = {GRAPH_NONE, 0, 0};
+    const struct plan_tree tree = {
+        .share = 1, .depth = 1, .broadcast_parent = star, .reduce_parent = star};
+    struct tree_set set = {&tree, 1, false};
+    struct graph *graph = machine_new();
+    struct overlay *overlay = overlay_new(graph);
+    struct tree_costing costing;
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, 1), TRYST_OK);
+    plan_sizes_gamma(overlay, 8e9, costing.gamma);
+    struct tree_measure measure = tree_costing_measure(&costing, &set);
+    assert_float_equal(measure.edges, 2 + 2 * slice, 1e-12);
+    assert_float_equal(measure.flows, 2 + 2 * flow, 1e-12);
+    assert_float_equal(measure.sums, 1 / 4e9 + 1 / 8e9, 1e-15);
+    assert_float_equal(measure.trees->rounds, 2, 1e-12);
+    set.in_turn = true;
+    measure = tree_costing_measure(&costing, &set);
+    assert_float_equal(measure.trees->rounds, 2 + 2 * slice, 1e-12);
+    tree_costing_free(&costing);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
 /* Slices take less time than PLAN_SLICE_TIME_S where links are slow, and no less than the
  * least; a fast network gets larger ones. */
 static void slices_follow_the_links(void **state)
@@ -559,6 +610,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(crowded_takes_longer),
         cmocka_unit_test(trees_have_equally_many_slices),
         cmocka_unit_test(slices_cost_bytes_beside_their_own),
+        cmocka_unit_test(edges_inside_a_machine_cost_less),
         cmocka_unit_test(slices_follow_the_links),
         cmocka_unit_test(a_round_costs_two_overheads),
         cmocka_unit_test(siblings_take_turns),

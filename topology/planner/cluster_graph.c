@@ -11,7 +11,7 @@
 
 #include "topology/base/graph.h"
 #include "topology/machine/machine_build.h"
-#include "topology/sized/sum_rate.h"
+#include "topology/sized/tree_cost.h"
 
 struct making {
     const struct planner_cluster *cluster;
@@ -55,7 +55,7 @@ static tryst_status rank_add(const struct making *making, uint32_t rank)
         .name = name, .kind = NODE_RANK, .parent = at, .os_index = GRAPH_NONE};
     struct graph_link link = {.to = at,
                               .kind = WIRE_MEMORY,
-                              .bytes_per_s = {SUM_CORE_BYTES_PER_S, ORIGIN_TABLE},
+                              .bytes_per_s = {PLAN_HOST_BYTES_PER_S, ORIGIN_TABLE},
                               .latency_ns = unknown};
     tryst_status status = graph_node_add(making->graph, &node, making->err, &link.from);
     return status ? status : graph_wire_add(making->graph, &link, making->err);

@@ -400,6 +400,14 @@ uint32_t overlay_rank(const struct overlay *overlay, uint32_t i)
     return overlay->own->members[i];
 }
 
+bool overlay_same_machine(const struct overlay *overlay, uint32_t i, uint32_t j)
+{
+    const struct graph *graph = overlay->graph;
+    uint32_t machine = graph_machine(graph, graph->ranks[overlay_rank(overlay, i)]);
+    return machine != GRAPH_NONE &&
+           machine == graph_machine(graph, graph->ranks[overlay_rank(overlay, j)]);
+}
+
 /* Allocate `count` zeroed items for each pointer. */
 static void rooms_make(struct overlay_private *own, void *const *rooms,
                        size_t rooms_count, size_t count, size_t item_bytes)

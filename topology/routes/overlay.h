@@ -48,5 +48,7 @@ void overlay_close(struct overlay *overlay);
 
 /** Return the rank number of member `i`. */
 uint32_t overlay_rank(const struct overlay *overlay, uint32_t i);
+/** True if members `i` and `j` are on one machine; a rank in no machine is on none. */
+bool overlay_same_machine(const struct overlay *overlay, uint32_t i, uint32_t j);
 
 #endif

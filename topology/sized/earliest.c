@@ -5,14 +5,15 @@
 #include <math.h>
 
 #include "core/memory/arrays.h"
-#include "plan_sizes.h"
 #include "topology/routes/overlay_price.h"
+#include "tree_cost.h"
 
 /* With more ranks a table of all edges costs more than it gains. */
 #define RANKS_MAX 1024u
 
 struct earliest {
     struct arrays arrays;
+    const struct overlay *overlay;
     uint32_t n;
     float *latency_s, *s_per_byte; /* [from × n + to]; INFINITY: no route */
     float *burden;                 /* [from × n + to]: factor of s_per_byte */
@@ -31,6 +32,7 @@ tryst_status earliest_open(struct overlay *overlay, struct earliest **earliest_p
     if (!earliest)
         return TRYST_E_NOMEM;
     struct arrays *arrays = &earliest->arrays;
+    earliest->overlay = overlay;
     earliest->n = (uint32_t)n;
     earliest->latency_s = arrays_alloc(arrays, n * n, sizeof *earliest->latency_s);
     earliest->s_per_byte = arrays_alloc(arrays, n * n, sizeof *earliest->s_per_byte);
@@ -121,8 +123,11 @@ bool earliest_tree(struct earliest *earliest, uint32_t root, double bytes,
         if (to == GRAPH_NONE)
             continue;
         size_t k = (size_t)from * earliest->n + to;
-        earliest->free_s[from] = begin_s + PLAN_SLICE_S + move_s(earliest, k, bytes);
-        earliest->free_s[to] = begin_s + 2 * PLAN_SLICE_S + trip_s;
+        double slice_s = overlay_same_machine(earliest->overlay, from, to)
+                             ? PLAN_HOST_SLICE_S
+                             : PLAN_SLICE_S;
+        earliest->free_s[from] = begin_s + slice_s + move_s(earliest, k, bytes);
+        earliest->free_s[to] = begin_s + 2 * slice_s + trip_s;
         earliest->reached[to] = true;
         parent[to] = from;
         left--;

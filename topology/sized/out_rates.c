@@ -78,11 +78,7 @@ static bool route_use(struct finding *finding, uint32_t from, uint32_t to)
  * as a machine. */
 static bool is_outside(const struct finding *finding, uint32_t i, uint32_t j)
 {
-    const uint32_t *ranks = finding->graph->ranks;
-    uint32_t machine = finding->machine[ranks[overlay_rank(finding->overlay, i)]];
-    return i != j &&
-           (machine == GRAPH_NONE ||
-            machine != finding->machine[ranks[overlay_rank(finding->overlay, j)]]);
+    return i != j && !overlay_same_machine(finding->overlay, i, j);
 }
 
 /* Return the rate of all `routes` edges together, and clear their links for the next

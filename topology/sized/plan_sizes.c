@@ -34,7 +34,7 @@ struct price {
     double s[PLAN_SIZES];             /* by size: the time with the best slice */
     uint32_t slice_bytes[PLAN_SIZES]; /* by size: the best slice */
     double s_per_byte;                /* the busiest link's time for a byte */
-    uint32_t flows;                   /* edges of the rank with the most edges */
+    double flows;                     /* as in tree_measure */
 };
 
 /* ---- prices ------------------------------------------------------------------------ */

@@ -35,13 +35,6 @@
  *  small for it: ranks cut no smaller ones (collectives/tree/map.h). */
 #define PLAN_SLICE_BYTES_THIN 4096
 
-/** Overheads of the engine at a rank, in seconds. Estimates, not measured: for a slice,
- *  both ends together execute up to 1,600 instructions, half a microsecond, and the
- *  transport of each makes a system call or handles a completion; a flow needs two
- *  operations, a WANT, its match and a key. Over UCX on TCP a slice took 24 us of a
- *  processor (tests/perf/RESULTS.md). */
-#define PLAN_SLICE_S 2e-6
-#define PLAN_FLOW_S  4e-6
 /** Bytes on the wire for each slice, beside its own: the frames that announce, grant and
  *  acknowledge, and the headers of all packets. Measured as the bytes of an interface, in
  *  all-reduces over UCX on TCP with slices of 32 KiB less those with slices of 64 KiB:

@@ -7,6 +7,10 @@
 
 #include "topology/routes/overlay_price.h"
 
+/* An edge inside a machine, as a part of one between machines: its slices, its flow. */
+#define HOST_SLICE (PLAN_HOST_SLICE_S / PLAN_SLICE_S)
+#define HOST_FLOW  (PLAN_HOST_FLOW_S / PLAN_FLOW_S)
+
 static bool has_all_roots(enum plan_op op)
 {
     return op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
@@ -101,12 +105,24 @@ static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *fro
 
 /* ---- one half of a set ------------------------------------------------------------- */
 
-/* Add the load of `part` of the tensor on one edge to costing->load, and raise
- * costing->slice and `*latency_s_p` to the edge's where these are longer. False if the
- * edge has no route. */
-static bool edge_add(struct tree_costing *costing, uint32_t from, uint32_t to,
+/* True if the edge is inside a machine and memory limits it, so the receiver's processor
+ * moves the bytes. */
+static bool is_copied(const struct overlay *overlay, uint32_t from, uint32_t to,
+                      const struct overlay_edge *edge)
+{
+    return edge->bottleneck != GRAPH_NONE && overlay_same_machine(overlay, from, to) &&
+           overlay->graph->links[overlay->links[edge->bottleneck]].kind == WIRE_MEMORY;
+}
+
+/* Add the load of `part` of the tensor on one edge to costing->load and its sums to
+ * costing->adds, and raise costing->slice and `*latency_s_p` to the edge's where these
+ * are longer. Where the receiver copies, it adds or copies at the rate of the edge: what
+ * this takes beyond the sums goes to costing->adds_all. False if the edge has no
+ * route. */
+static bool edge_add(struct tree_costing *costing, uint32_t from, uint32_t to, bool up,
                      double part, double *latency_s_p)
 {
+    double sum = up ? costing->gamma[to] : 0;
     struct overlay_edge edge;
     overlay_edge(costing->overlay, from, to, &edge);
     if (!(edge.routes > 0))
@@ -115,6 +131,9 @@ static bool edge_add(struct tree_costing *costing, uint32_t from, uint32_t to,
         *latency_s_p = fmax(*latency_s_p, edge.latency_ns * 1e-9);
     costing->slice = fmax(costing->slice, part / edge.bytes_per_s);
     overlay_load(costing->overlay, from, to, part, costing->load);
+    costing->adds[to] += part * sum;
+    if (is_copied(costing->overlay, from, to, &edge))
+        costing->adds_all[to] += part * fmax(1 / edge.bytes_per_s - sum, 0);
     return true;
 }
 
@@ -129,12 +148,23 @@ static void stream_add(struct tree_costing *costing, uint32_t from, uint32_t to)
     overlay_load(costing->overlay, from, to, 1, costing->streams);
 }
 
+/* Count an edge for both ends, and raise costing->hop to the edge's part of a round. */
+static void ends_add(struct tree_costing *costing, uint32_t from, uint32_t to)
+{
+    bool inside = overlay_same_machine(costing->overlay, from, to);
+    uint32_t *edges = inside ? costing->inside : costing->edges;
+    edges[from]++;
+    edges[to]++;
+    costing->hop = fmax(costing->hop, inside ? HOST_SLICE : 1);
+}
+
 /* Compute loads and sums of one round. Returns false if an edge has no route. */
 static bool round_load(struct tree_costing *costing, const struct tree_set *set, bool up,
                        uint32_t round)
 {
     uint32_t n = costing->n;
     double latency_s = 0;
+    costing->hop = 0;
     memset(costing->load, 0, costing->overlay->links_count * sizeof *costing->load);
     memset(costing->adds, 0, n * sizeof *costing->adds);
     for (uint32_t t = 0; t < set->count; t++) {
@@ -145,14 +175,12 @@ static bool round_load(struct tree_costing *costing, const struct tree_set *set,
             if (parent[i] == GRAPH_NONE || costing->rounds[(size_t)t * n + i] != round)
                 continue;
             edge_ends(parent, up, i, &from, &to);
-            if (!edge_add(costing, from, to, part, &latency_s))
+            if (!edge_add(costing, from, to, up, part, &latency_s))
                 return false;
             stream_add(costing, from, to);
             if (part > 0)
                 overlay_load(costing->overlay, from, to, 1, costing->slices);
-            costing->adds[to] += up ? part * costing->gamma[to] : 0;
-            costing->edges[from]++;
-            costing->edges[to]++;
+            ends_add(costing, from, to);
         }
     }
     return true;
@@ -172,7 +200,7 @@ static bool half_measure(struct tree_costing *costing, const struct tree_set *se
                 continue;
             costing->pace[t].move += move;
             costing->pace[t].sum += sum;
-            costing->pace[t].rounds++;
+            costing->pace[t].rounds += costing->hop;
         }
         for (uint32_t l = 0; l < costing->overlay->links_count; l++)
             costing->load_all[l] += costing->load[l];
@@ -246,6 +274,7 @@ struct tree_measure tree_costing_measure(struct tree_costing *costing,
     memset(costing->load_all, 0, links * sizeof *costing->load_all);
     memset(costing->adds_all, 0, n * sizeof *costing->adds_all);
     memset(costing->edges, 0, n * sizeof *costing->edges);
+    memset(costing->inside, 0, n * sizeof *costing->inside);
     memset(costing->pairs, 0, ((size_t)n * n + 7) / 8);
     memset(costing->streams, 0, links * sizeof *costing->streams);
     memset(costing->slices, 0, links * sizeof *costing->slices);
@@ -259,9 +288,11 @@ struct tree_measure tree_costing_measure(struct tree_costing *costing,
     measure.beside = beside_find(costing, measure.link);
     measure.slice = costing->slice;
     measure.sums = most_of(costing->adds_all, n);
-    for (uint32_t i = 0; i < n; i++)
-        if (costing->edges[i] > measure.flows)
-            measure.flows = costing->edges[i];
+    for (uint32_t i = 0; i < n; i++) {
+        double edges = costing->edges[i], inside = costing->inside[i];
+        measure.edges = fmax(measure.edges, edges + inside * HOST_SLICE);
+        measure.flows = fmax(measure.flows, edges + inside * HOST_FLOW);
+    }
     for (uint32_t t = 0; t < set->count; t++) {
         const struct plan_tree *tree = &set->trees[t];
         double part = tree->share < PLAN_SHARE_MIN ? 0 : part_of(costing, tree);
@@ -293,7 +324,7 @@ double tree_measure_time(const struct tree_measure *measure, double bytes,
     if (!measure->routed)
         return INFINITY;
     double slices = fmin(slice_bytes / measure->part_most, bytes);
-    double sums = measure->sums + overheads->slice_s * measure->flows / slices;
+    double sums = measure->sums + overheads->slice_s * measure->edges / slices;
     double link = link_time(measure, slices, overheads);
     double slower = measure->link > 0 ? link / measure->link : 1;
     for (uint32_t t = 0; t < measure->count; t++) {
@@ -319,6 +350,7 @@ tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *ove
     costing->turns = arrays_alloc(arrays, n, sizeof *costing->turns);
     costing->below = arrays_alloc(arrays, n, sizeof *costing->below);
     costing->edges = arrays_alloc(arrays, n, sizeof *costing->edges);
+    costing->inside = arrays_alloc(arrays, n, sizeof *costing->inside);
     costing->rounds = arrays_alloc(arrays, trees * n, sizeof *costing->rounds);
     costing->last_round = arrays_alloc(arrays, trees, sizeof *costing->last_round);
     costing->pace = arrays_alloc(arrays, trees, sizeof *costing->pace);
