@@ -3,9 +3,9 @@
  * The copies of a collective between device memory and host memory (copies.h).
  *
  * Each part has at most a fetch and a bring. The flows of a packed collective move
- * private memory, so it has one fetch, and a bring of each block. The copier reports progress
- * from its thread: `copies_moved` queues one submission for all copies of the run, which
- * reads their counters in the progress domain.
+ * private memory, so it has one fetch, and a bring of each block. The copier reports
+ * progress from its thread: copy_moved queues one submission for all copies of the run,
+ * which reads their counters in the progress domain.
  *
  * Memory order: `state` holds a bit while the submission is queued, and the number of the
  * copies that have reported their end. A copy reports its end and takes the right to

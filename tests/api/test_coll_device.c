@@ -925,7 +925,7 @@ static void test_lost(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* ---- what is left, and the threads that call the driver ----------------------------- */
+/* ---- what is left, and the threads that call the driver ---------------------------- */
 
 static void none_left(void)
 {
