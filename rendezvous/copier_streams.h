@@ -19,9 +19,9 @@
 /** A range of at most this size is copied in one piece, once its limit is its size: to
  *  queue and to poll a copy costs about as much as 256 KiB take. */
 #define COPIER_WHOLE_BYTES (UINT64_C(256) << 10)
-/** Time between two polls while copies are in flight, at least: about what one piece takes
- *  over PCIe 5 x16; and the share of the time since the oldest piece's begin. With a fixed
- *  nap, two copiers of 100 MB/s took most of a processor. */
+/** Time between two polls while copies are in flight, at least: about what one piece
+ *  takes over PCIe 5 x16; and the share of the time since the oldest piece's begin. With
+ *  a fixed nap, two copiers of 100 MB/s took most of a processor. */
 #define COPIER_NAP_NS UINT64_C(20000)
 enum { COPIER_NAP_SHARE = 8 };
 /** Time between two polls of `ready` events: doubles while none passes. */

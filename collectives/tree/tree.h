@@ -53,7 +53,7 @@ struct coll_tree {
     bool reuses;   /**< results are placed in the memory that sums are sent from */
     struct coll_tree *next; /**< the next tree of the collective's lead (lead.h) */
     uint32_t
-        limit;    /**< no child is granted slice `limit` or a later one; set by lead.c */
+        limit; /**< no child is granted slice `limit` or a later one; set by lead.c */
     /** Slices of this rank's own term that are in host memory; set before a reset. */
     uint32_t fetched;
     /** Slices with this rank's own term ready for additions: `fetched` or, if the tree

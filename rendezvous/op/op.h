@@ -161,7 +161,7 @@ struct tryst_op {
     int32_t origin_rank;
     int32_t origin_status; /**< the status at the origin; valid once `reported` */
     int32_t final;         /**< the reported status; valid once `reported` */
-    uint32_t ids; /**< receive: the number of consecutive ids; valid while `id` is not 0 */
+    uint32_t ids; /**< receive: number of consecutive ids; valid while `id` is not 0 */
 
     uint8_t kind;    /**< enum op_kind */
     uint8_t state;   /**< enum op_state */

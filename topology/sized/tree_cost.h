@@ -64,7 +64,7 @@ struct tree_pace {
 struct tree_measure {
     struct tree_pace *trees; /**< of the costing; valid until the next measurement */
     uint32_t count;
-    /** Of all rounds together, in s/byte: busiest link; most sums and copies of a rank. */
+    /** Of all rounds, in s/byte: busiest link; most sums and copies of a rank. */
     double link, sums;
     /** as `link`, of the links that lose packets and that several pairs of ranks use */
     double crowded;
@@ -76,7 +76,7 @@ struct tree_measure {
      *  byte of all of them, in s/byte */
     double slice;
     /** Edges of the rank with the most; an edge inside a machine counts by its slices as
-     *  PLAN_HOST_SLICE_S / PLAN_SLICE_S, by its flow as PLAN_HOST_FLOW_S / PLAN_FLOW_S. */
+     *  PLAN_HOST_SLICE_S / PLAN_SLICE_S, its flow as PLAN_HOST_FLOW_S / PLAN_FLOW_S. */
     double edges, flows;
     bool routed; /**< each edge has a route; else the members above are not valid */
 };
@@ -95,8 +95,8 @@ struct tree_costing {
     uint32_t *last_round;    /**< by tree: last round of the present half */
     struct tree_pace *pace;  /**< by tree: what tree_costing_measure returns */
     double *load, *load_all; /**< by link: bytes per byte in a round; in all rounds */
-    /** By rank: seconds of sums per byte of the tensor in a round; in all rounds, with what
-     *  its processor copies over memory. */
+    /** By rank: seconds of sums per byte of the tensor in a round; in all rounds, with
+     *  what its processor copies over memory. */
     double *adds, *adds_all;
     uint8_t *pairs;  /**< bit from × n + to: the pair is counted in `streams` */
     double *streams; /**< by link: number of pairs that send over it */
