@@ -243,7 +243,7 @@ static void refuse_main(struct harness_rank *rank)
     refuse_check(ALLREDUCE("x", NULL, &untyped, sum, NULL), TRYST_E_INVALID, "dtype");
     refuse_check(ALLREDUCE("x", NULL, &nowhere, sum, NULL), TRYST_E_INVALID, "data");
     refuse_check(ALLREDUCE("x", NULL, &elsewhere, sum, NULL), TRYST_E_INVALID,
-                 "out->mem");
+                 "of out do not describe");
     refuse_check(ALLREDUCE("x", NULL, &good, TRYST_REDUCE_XOR, NULL), TRYST_E_INVALID,
                  "xor");
     refuse_check(ALLREDUCE("x", NULL, &good, (tryst_reduce_op)77, NULL), TRYST_E_INVALID,
