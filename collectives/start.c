@@ -273,15 +273,24 @@ static char *own_kept(const struct coll_tree_run *at)
     return at->keep + at->part->up_children * at->part->bytes;
 }
 
+/* Let `own` be there; `takes`: with this rank's term, which is in host memory. */
+static void own_keep(struct coll_tree_run *at, bool takes)
+{
+    const char *term = at->own;
+    at->own = own_kept(at);
+    if (takes && term) /* a barrier has none */
+        run_own_compute(at->run, own_kept(at), term, at->part->bytes);
+}
+
 void coll_terms_take(struct coll_run *run)
 {
     if (run->coll->is_packed)
         terms_pack(run);
-    char *terms = terms_of(run);
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
         const struct coll_tree_run *at = &run->trees[t];
-        if (at->part->is_exchange && terms) /* a barrier has none */
-            run_own_compute(run, own_kept(at), terms + at->part->in_at, at->part->bytes);
+        if (at->part->is_exchange)
+            run_own_compute(run, own_kept(at), terms_of(run) + at->part->in_at,
+                            at->part->bytes);
     }
 }
 
@@ -305,19 +314,20 @@ static void tree_reset(struct coll_tree_run *at)
 
 static void trees_reset(struct coll_run *run)
 {
-    char *out = run->coll->is_packed ? run->private : run->out.data;
+    bool is_packed = run->coll->is_packed, takes = !run->copies;
+    char *in = terms_of(run), *out = is_packed ? run->private : run->out.data;
+    if (takes && is_packed)
+        terms_pack(run);
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
         struct coll_tree_run *at = &run->trees[t];
-        memory_set(at, terms_of(run), out);
+        memory_set(at, in, out);
         if (at->part->is_exchange)
-            at->own = own_kept(at);
+            own_keep(at, takes);
         tree_reset(at);
     }
     coll_lead_begin(&run->lead);
     if (run->copies)
         coll_copies_lay(run);
-    else
-        coll_terms_take(run);
 }
 
 /* ---- the start --------------------------------------------------------------------- */

@@ -65,18 +65,23 @@ static tryst_status event_check(struct rendezvous *rdv, int32_t device, void *ev
     return status == TRYST_E_INVALID ? status : TRYST_OK;
 }
 
+/* Check a tensor in host memory that has a ready event. */
+static tryst_status late_check(struct rendezvous *rdv, const tryst_tensor *tensor,
+                               uint64_t bytes)
+{
+    tryst_tensor memory = *tensor;
+    tryst_status status = event_check(rdv, tensor->device, tensor->ready_event);
+    memory.ready_event = NULL;
+    return status == TRYST_OK ? op_memory_check(rdv, &memory, bytes) : status;
+}
+
 tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
                                 uint64_t bytes)
 {
     struct rendezvous *rdv = group->rdv;
-    tryst_tensor memory = *tensor;
-    tryst_status status = TRYST_OK;
-    if (tensor->memory == TRYST_MEMORY_HOST && tensor->ready_event) {
-        memory.ready_event = NULL;
-        status = event_check(rdv, tensor->device, tensor->ready_event);
-    }
-    if (status == TRYST_OK)
-        status = op_memory_check(rdv, &memory, bytes);
+    bool is_late = tensor->memory == TRYST_MEMORY_HOST && tensor->ready_event;
+    tryst_status status =
+        is_late ? late_check(rdv, tensor, bytes) : op_memory_check(rdv, tensor, bytes);
     if (status == TRYST_OK)
         tensor->mem = op_memory_find(rdv, tensor, bytes);
     return status;
