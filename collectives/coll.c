@@ -319,9 +319,9 @@ static void colls_shape_text(const struct flow_shape *shape, char *text, size_t 
              tryst_dtype_name((tryst_dtype)shape->dtype), root);
 }
 
-static void colls_device_started(void *arg)
+static void colls_device_started(void *arg, tryst_status status)
 {
-    coll_copies_go_on(arg);
+    coll_copies_go_on(arg, status);
 }
 
 static int32_t colls_waits_for(void *arg, const tryst_op *op)

@@ -371,25 +371,16 @@ static tryst_status tensors_recheck(struct coll_copies *copies)
     return TRYST_OK;
 }
 
-void coll_copies_begin(struct coll_run *run)
+/* Hand all copies to the copier. */
+static void copies_start(struct coll_copies *copies)
 {
-    struct coll_copies *copies = run->copies;
-    struct colls *colls = run->coll->colls;
-    tryst_status status = copies->unchecked ? tensors_recheck(copies) : TRYST_OK;
-    if (status == TRYST_IN_PROGRESS) {
-        list_push_back(&colls->copies_unchecked, &copies->unchecked_node);
-        return;
-    }
-    if (status != TRYST_OK)
-        run_fail_own(run, status,
-                     "cannot use device memory: the driver did not start, or the memory "
-                     "is not of the device that the tensor names; see the log");
+    struct coll_run *run = copies->run;
     for (uint32_t i = 0; i < copies->count && !run_failed(run); i++) {
         struct copier_range *range = &copies->items[i].range;
         enum side side = range->way == COPIER_FETCH ? IN : OUT;
         range->ops = coll_tensor_ops(&copies->tensors[side]);
         range->urgency = run->urgency;
-        status = copier_add(colls->copier, range);
+        tryst_status status = copier_add(run->coll->colls->copier, range);
         if (status == TRYST_OK)
             copies->begun++;
         else
@@ -399,14 +390,43 @@ void coll_copies_begin(struct coll_run *run)
     }
 }
 
-void coll_copies_go_on(struct colls *colls)
+/* Start the copies, or fail the run: its tensors can be used, or `status` is the reason
+ * why not. */
+static void copies_go_on(struct coll_copies *copies, tryst_status status)
+{
+    if (status == TRYST_OK)
+        copies_start(copies);
+    else
+        run_fail_own(copies->run, status,
+                     "cannot use device memory: the driver did not start, or the memory "
+                     "is not of the device that the tensor names; see the log");
+}
+
+void coll_copies_begin(struct coll_run *run)
+{
+    struct coll_copies *copies = run->copies;
+    tryst_status status = copies->unchecked ? tensors_recheck(copies) : TRYST_OK;
+    if (status == TRYST_IN_PROGRESS)
+        list_push_back(&run->coll->colls->copies_unchecked, &copies->unchecked_node);
+    else
+        copies_go_on(copies, status);
+}
+
+void coll_copies_go_on(struct colls *colls, tryst_status status)
 {
     struct list now;
     struct list_node *node;
     list_init(&now);
     list_append(&now, &colls->copies_unchecked);
-    while ((node = list_pop_front(&now)) != NULL)
-        coll_copies_begin(container_of(node, struct coll_copies, unchecked_node)->run);
+    while ((node = list_pop_front(&now)) != NULL) {
+        struct coll_copies *copies =
+            container_of(node, struct coll_copies, unchecked_node);
+        /* a failed start is not repeated: the next one would be a new start */
+        if (status == TRYST_OK)
+            coll_copies_begin(copies->run);
+        else
+            copies_go_on(copies, status);
+    }
 }
 
 static void bring_to(struct coll_copy *copy, uint64_t limit)

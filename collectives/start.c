@@ -273,7 +273,7 @@ static char *own_kept(const struct coll_tree_run *at)
     return at->keep + at->part->up_children * at->part->bytes;
 }
 
-/* Let `own` be there; `takes`: with this rank's term, which is in host memory. */
+/* Put this rank's term there; not `takes`: the term is fetched later. */
 static void own_keep(struct coll_tree_run *at, bool takes)
 {
     const char *term = at->own;

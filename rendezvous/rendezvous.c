@@ -216,7 +216,7 @@ void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
 {
     op_devices_started(rdv, kind, status, text);
     if (rdv->coll_calls.device_started)
-        rdv->coll_calls.device_started(rdv->coll_calls.arg);
+        rdv->coll_calls.device_started(rdv->coll_calls.arg, status);
 }
 
 void rendezvous_rails_forget(struct rendezvous *rdv)

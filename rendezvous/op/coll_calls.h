@@ -52,8 +52,9 @@ struct coll_calls {
      *  not joined, else a joined one that waits itself; -1: unknown. For the live page
      *  and for texts. */
     int32_t (*waits_for)(void *arg, const tryst_op *op);
-    /** The driver of a kind of memory has started, or has failed to. NULL: none. */
-    void (*device_started)(void *arg);
+    /** A start of a driver has ended: TRYST_OK, or the reason why it cannot be used.
+     *  NULL: none. */
+    void (*device_started)(void *arg, tryst_status status);
     /** Note a use of a recorded operation (op.h): its callback, or a test, a wait or a
      *  stream's wait that met its end. OP_COLL, OP_STEP_CLOSE. `by_callback`: in a
      *  callback, also of another operation. Any thread, until the context closes. NULL:
