@@ -41,8 +41,8 @@ void coll_copies_close(struct coll_run *run);
 
 /** Begin the copies, once the driver has started. */
 void coll_copies_begin(struct coll_run *run);
-/** A start of a driver has ended with `status`: begin the copies of the runs that wait for
- *  it, or fail these. */
+/** A start of a driver has ended with `status`: begin the copies of the runs that wait
+ *  for it, or fail these. */
 void coll_copies_go_on(struct colls *colls, tryst_status status);
 /** Let the copier bring the complete slices of a part's result. */
 void coll_copies_bring(struct coll_tree_run *at);
