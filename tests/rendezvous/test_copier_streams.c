@@ -140,6 +140,7 @@ static void test_naps(void **state)
     }
     finish();
     assert_int_equal(pass(), UINT64_MAX);
+    job_free(&job);
 }
 
 /* An urgent range overtakes at the next piece, and its piece waits for at most the bytes
