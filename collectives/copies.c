@@ -38,7 +38,7 @@ struct coll_copy {
     struct copier_range range;
     struct coll_copies *copies;
     struct coll_tree_run *at; /* NULL: of a whole tensor or block */
-    uint64_t limit;           /* of a bring */
+    uint64_t limit;           /* of a bring: that of the last copier_raise */
     _Atomic(bool) ended;      /* the members of `range` are final */
 };
 
@@ -335,7 +335,7 @@ static void parts_lay(struct coll_copies *copies)
         struct coll_tree_run *at = &run->trees[t];
         const struct coll_part *part = at->part;
         if (coll_copies_fetch(at))
-            at->fetch = copy_add(copies, IN, at, part->in_at, part->bytes);
+            copy_add(copies, IN, at, part->in_at, part->bytes);
         if (is_brought(at))
             at->bring = copy_add(copies, OUT, at, part->out_at, part->bytes);
     }

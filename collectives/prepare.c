@@ -119,7 +119,7 @@ static void run_reset(struct coll_run *run)
     run->cause.status = TRYST_OK;
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
         run->trees[t].is_marked = run->trees[t].has_unit = run->trees[t].stalls = false;
-        run->trees[t].fetch = run->trees[t].bring = NULL;
+        run->trees[t].bring = NULL;
         flows_reset(&run->trees[t]);
     }
 }

@@ -182,7 +182,7 @@ struct coll_tree_run {
     struct coll_flow *flows;
     const char *own; /**< this rank's term */
     char *sums, *result;
-    struct coll_copy *fetch, *bring; /**< of the own term and the result; NULL: none */
+    struct coll_copy *bring; /**< of the result to its device; NULL: none (copies.h) */
     bool is_marked;
     bool has_unit; /**< `unit` is begun and not finished */
     bool stalls;   /**< `unit` waits until its borrowed slice can be read */
