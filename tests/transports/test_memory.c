@@ -97,6 +97,8 @@ static void test_host_row_devices(void **state)
     assert_int_equal(host->stream_wait_word(0, NULL, &word, 5), TRYST_OK);
     assert_int_equal(host->stream_wait_word(0, NULL, &word, 6), TRYST_E_UNSUPPORTED);
     assert_int_equal(host->stream_wait_word(0, NULL, &word, UINT32_MAX), TRYST_OK);
+    assert_int_equal(host->stream_write_word(0, NULL, &word, 7), TRYST_OK);
+    assert_int_equal(word, 7);
     assert_true(!host->ipc_export && !host->ipc_import && !host->ipc_close);
     assert_int_equal(memory_ops_load(NULL, TRYST_MEMORY_HOST, &again, text), TRYST_OK);
     assert_ptr_equal(again, host);

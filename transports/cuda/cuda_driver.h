@@ -63,6 +63,8 @@
  *  cuda_ipc.c check before each use. */
 #define CUDA_FUNCTIONS_OPTIONAL(X)                              \
     X(stream_wait_value, cuStreamWaitValue32, 11070, "_v2")     \
+    X(stream_write_value, cuStreamWriteValue32, 11070, "_v2")   \
+    X(stream_is_capturing, cuStreamIsCapturing, 10000, "")      \
     X(handle_retain, cuMemRetainAllocationHandle, 11000, "")    \
     X(handle_export, cuMemExportToShareableHandle, 10020, "")   \
     X(handle_import, cuMemImportFromShareableHandle, 10020, "") \

@@ -40,6 +40,7 @@ static const struct memory_ops row = {
     .event_query = cuda_event_query,
     .stream_wait = cuda_stream_wait,
     .stream_wait_word = cuda_stream_wait_word,
+    .stream_write_word = cuda_stream_write_word,
     .ipc_export = cuda_ipc_export,
     .ipc_import = cuda_ipc_import,
     .ipc_close = cuda_ipc_close,

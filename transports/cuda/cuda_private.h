@@ -23,13 +23,15 @@
  *  a process sees one part. */
 enum { CUDA_DEVICES_MAX = 64 };
 
+enum cuda_kernel { CUDA_WAIT_WORD, CUDA_WRITE_WORD, CUDA_KERNELS };
+
 struct cuda_device {
     CUdevice device;
     CUcontext context;
     int priority_plain, priority_urgent;
     _Atomic uint64_t peers_tried; /**< bit per device: cuda_peer_enable has tried it */
-    /** The waiting kernel of cuda_stream.c; NULL until a stream first needs it. */
-    _Atomic(CUfunction) wait_kernel;
+    /** The kernels of cuda_stream.c; NULL until a stream first needs one. */
+    _Atomic(CUfunction) kernels[CUDA_KERNELS];
 };
 
 /** Make `device`'s primary context current; `device_p` may be NULL. TRYST_E_INVALID: no

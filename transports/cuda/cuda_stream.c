@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and events, and a stream that waits for a word in pinned host memory.
+ * Streams and events, and words in pinned host memory that streams wait for and write.
  *
  * Streams are non-blocking: the default stream neither waits for them nor makes them
  * wait. Events record no time, so recording is cheap.
  */
 #include "cuda_stream.h"
 #include "cuda_private.h"
-#include "cuda_wait_ptx.h"
+#include "cuda_words_ptx.h"
 
 tryst_status cuda_stream_open(int32_t device, bool urgent, void **stream_p)
 {
@@ -66,65 +66,110 @@ tryst_status cuda_stream_wait(int32_t device, void *stream, void *event)
                               : status;
 }
 
-/* ---- waiting for a word ---- */
+/* ---- words ---- */
 
 /*
- * A stream waits for a word by the driver's own wait (cuStreamWaitValue32) where the
- * device supports it, else by a kernel of one thread that polls the word and sleeps 1 us
- * in between. The kernel is PTX text, which the driver compiles for the actual device. A
- * host function cannot wait instead: the driver calls the host functions of all streams
- * from one thread, so one that waits stops all streams.
+ * A stream waits for a word, and writes one, by the driver's own operations
+ * (cuStreamWaitValue32, cuStreamWriteValue32) where the device supports them, else by a
+ * kernel of one thread. The waiting kernel polls the word and sleeps 1 us in between. The
+ * kernels are PTX text, which the driver compiles for the actual device. A host function
+ * cannot wait instead: the driver calls the host functions of all streams from one
+ * thread, so one that waits stops all streams.
  *
  * Wait and kernel compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. They
  * read with acquire at system scope, so work behind them in the stream sees all that was
- * written before the word.
+ * written before the word; and they write with release.
  */
 
-/* Get the kernel. If two threads need it first at the same time, both load it, and one
- * copy stays unused. Release and acquire: a kernel that is visible is complete. */
-static tryst_status kernel_get(struct cuda_device *self, CUfunction *kernel_p)
+/* Load both kernels. */
+static tryst_status kernels_load(struct cuda_device *self)
 {
+    static const char *const names[] = {
+        [CUDA_WAIT_WORD] = "tryst_wait_word", [CUDA_WRITE_WORD] = "tryst_write_word"};
     CUmodule module;
-    CUfunction kernel = atomic_load_explicit(&self->wait_kernel, memory_order_acquire);
-    tryst_status status = TRYST_OK;
-    if (!kernel) {
-        status = CUDA_CALL(module_load, &module, cuda_wait_ptx);
+    tryst_status status = CUDA_CALL(module_load, &module, cuda_words_ptx);
+    for (int i = 0; i < CUDA_KERNELS && status == TRYST_OK; i++) {
+        CUfunction kernel;
+        status = CUDA_CALL(module_function, &kernel, module, names[i]);
         if (status == TRYST_OK)
-            status = CUDA_CALL(module_function, &kernel, module, "tryst_wait_word");
-        if (status != TRYST_OK)
-            return status;
-        atomic_store_explicit(&self->wait_kernel, kernel, memory_order_release);
+            atomic_store_explicit(&self->kernels[i], kernel, memory_order_release);
     }
-    *kernel_p = kernel;
-    return TRYST_OK;
+    return status;
 }
 
-static tryst_status kernel_wait(struct cuda_device *self, CUstream stream,
-                                CUdeviceptr word, uint32_t value)
+/* Launch a kernel. If two threads need the kernels first at the same time, both load
+ * them, and one copy stays unused. Release and acquire: a kernel that is visible is
+ * complete. */
+static tryst_status kernel_launch(struct cuda_device *self, enum cuda_kernel which,
+                                  CUstream stream, CUdeviceptr word, uint32_t value)
 {
-    CUfunction kernel;
     void *arguments[] = {&word, &value};
-    tryst_status status = kernel_get(self, &kernel);
+    tryst_status status = TRYST_OK;
+    if (!atomic_load_explicit(&self->kernels[which], memory_order_acquire))
+        status = kernels_load(self);
     if (status != TRYST_OK)
         return status;
+    CUfunction kernel = atomic_load_explicit(&self->kernels[which], memory_order_acquire);
     return CUDA_CALL(launch, kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
 }
 
-/* Make a stream wait for a word. Pinned memory has one address for the host and for all
- * devices (unified addressing). */
+/* Refuse a stream that is being captured: what is queued in it would run in each launch
+ * of the graph, and not now. */
+static tryst_status capture_check(CUstream stream)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!cuda_driver.stream_is_capturing)
+        return TRYST_OK;
+    tryst_status status = CUDA_CALL(stream_is_capturing, stream, &capture);
+    if (status != TRYST_OK || capture == CU_STREAM_CAPTURE_STATUS_NONE)
+        return status;
+    return cuda_error_set(TRYST_E_UNSUPPORTED,
+                          "the stream is being captured into a CUDA graph");
+}
+
+/* Pinned memory has one address for the host and for all devices (unified
+ * addressing). */
+static CUdeviceptr address_of(const uint32_t *word)
+{
+    return (CUdeviceptr)(uintptr_t)word;
+}
+
 tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
                                    uint32_t value)
 {
     struct cuda_device *self;
-    CUdeviceptr address = (CUdeviceptr)(uintptr_t)word;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     tryst_status status = cuda_enter(device, &self);
     if (status != TRYST_OK)
         return status;
-    if (cuda_driver.stream_wait_value)
-        result = cuda_driver.stream_wait_value(stream, address, value,
+    status = capture_check(stream);
+    if (status == TRYST_OK && cuda_driver.stream_wait_value)
+        result = cuda_driver.stream_wait_value(stream, address_of(word), value,
                                                CU_STREAM_WAIT_VALUE_GEQ);
-    return cuda_leave(result == CUDA_ERROR_NOT_SUPPORTED
-                          ? kernel_wait(self, stream, address, value)
-                          : cuda_status(result, "stream_wait_value"));
+    if (status == TRYST_OK)
+        status =
+            result == CUDA_ERROR_NOT_SUPPORTED
+                ? kernel_launch(self, CUDA_WAIT_WORD, stream, address_of(word), value)
+                : cuda_status(result, "stream_wait_value");
+    return cuda_leave(status);
+}
+
+tryst_status cuda_stream_write_word(int32_t device, void *stream, uint32_t *word,
+                                    uint32_t value)
+{
+    struct cuda_device *self;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    tryst_status status = cuda_enter(device, &self);
+    if (status != TRYST_OK)
+        return status;
+    status = capture_check(stream);
+    if (status == TRYST_OK && cuda_driver.stream_write_value)
+        result = cuda_driver.stream_write_value(stream, address_of(word), value,
+                                                CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (status == TRYST_OK)
+        status =
+            result == CUDA_ERROR_NOT_SUPPORTED
+                ? kernel_launch(self, CUDA_WRITE_WORD, stream, address_of(word), value)
+                : cuda_status(result, "stream_write_value");
+    return cuda_leave(status);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file cuda_stream.h
- *  Streams, events, and streams that wait for words (cuda_stream.c).
+ *  Streams, events, and words that streams wait for and write (cuda_stream.c).
  */
 #ifndef TRYST_TRANSPORTS_CUDA_CUDA_STREAM_H
 #define TRYST_TRANSPORTS_CUDA_CUDA_STREAM_H
@@ -16,5 +16,7 @@ tryst_status cuda_event_query(int32_t device, void *event);
 tryst_status cuda_stream_wait(int32_t device, void *stream, void *event);
 tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
                                    uint32_t value);
+tryst_status cuda_stream_write_word(int32_t device, void *stream, uint32_t *word,
+                                    uint32_t value);
 
 #endif

@@ -173,6 +173,16 @@ static tryst_status host_stream_wait_word(int32_t device, void *stream,
     return (int32_t)(now - value) >= 0 ? TRYST_OK : TRYST_E_UNSUPPORTED;
 }
 
+/* Write the word. Release: pairs with the acquire load of its reader. */
+static tryst_status host_stream_write_word(int32_t device, void *stream, uint32_t *word,
+                                           uint32_t value)
+{
+    (void)device;
+    (void)stream;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    return TRYST_OK;
+}
+
 static const struct memory_ops memory_host = {
     .name = "host",
     .kind = TRYST_MEMORY_HOST,
@@ -196,6 +206,7 @@ static const struct memory_ops memory_host = {
     .event_query = host_event_query,
     .stream_wait = host_event_record,
     .stream_wait_word = host_stream_wait_word,
+    .stream_write_word = host_stream_write_word,
 };
 
 /* ---- published memory ops ---- */

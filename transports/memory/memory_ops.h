@@ -108,9 +108,16 @@ struct memory_ops {
     tryst_status (*stream_wait)(int32_t device, void *stream, void *event);
     /** Make later work of `stream` wait until (int32_t)(*word - value) >= 0. `word` is in
      *  pinned memory, is written with release, and must stay until the stream has passed.
-     *  Host: TRYST_OK if the condition holds now, else TRYST_E_UNSUPPORTED. */
+     *  Host: TRYST_OK if the condition holds now, else TRYST_E_UNSUPPORTED. For this
+     *  function and the next one, a stream that is being captured into a graph is
+     *  TRYST_E_UNSUPPORTED. */
     tryst_status (*stream_wait_word)(int32_t device, void *stream, const uint32_t *word,
                                      uint32_t value);
+    /** Let `stream` write `value` to `*word`, with release, when it has done its earlier
+     *  work. `word` is in pinned memory, and must stay until then. For host, the word is
+     *  written on return. */
+    tryst_status (*stream_write_word)(int32_t device, void *stream, uint32_t *word,
+                                      uint32_t value);
 
     /** Export a range to other processes of this machine. *fd_p receives a descriptor,
      *  which the caller must close, or -1. TRYST_E_UNSUPPORTED: this memory cannot be

@@ -97,6 +97,10 @@ void fake_cuda_load(const void *kernel);
 /** Wait until one stream is idle. */
 void fake_cuda_finish(void *stream);
 
+/** Begin or end the capture of `stream` into a graph, as far as cuStreamIsCapturing
+ *  shows it. */
+void fake_cuda_capture(void *stream, bool begins);
+
 int fake_cuda_stream_priority(void *stream);
 /** Wait until all streams of all devices are idle. */
 void fake_cuda_drain(void);

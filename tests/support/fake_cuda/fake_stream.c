@@ -28,7 +28,8 @@ struct CUstream_st {
     int device, priority;
     struct work *first, **last;
     bool busy, closed;
-    bool waits; /* the operation that it executes is a wait */
+    bool is_captured; /* fake_cuda_capture */
+    bool waits;       /* the operation that it executes is a wait */
     /* The time when its last operation ended. A copy ends when its time is over, however
      * late this thread runs, so queued copies keep the rate. */
     uint64_t clock_ns;
@@ -436,14 +437,34 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr word, cuuint32_t valu
     return word_add(stream, device, word, &write);
 }
 
-/* The only kernel: it waits for a word. */
-static int module_marker, function_marker;
+void fake_cuda_capture(void *stream, bool begins)
+{
+    pthread_mutex_lock(&fake_lock);
+    ((CUstream)stream)->is_captured = begins;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    int device;
+    FAKE_ENTER(cuStreamIsCapturing, device);
+    bool is_default = (uintptr_t)stream <= 2;
+    pthread_mutex_lock(&fake_lock);
+    *status = !is_default && stream->is_captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                 : CU_STREAM_CAPTURE_STATUS_NONE;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+/* The two kernels: one waits for a word, one writes it. */
+static int module_marker, wait_marker, write_marker;
 
 CUresult cuModuleLoadData(CUmodule *module, const void *text)
 {
     int device;
     FAKE_ENTER(cuModuleLoadData, device);
-    if (!strstr(text, ".visible .entry tryst_wait_word("))
+    if (!strstr(text, ".visible .entry tryst_wait_word(") ||
+        !strstr(text, ".visible .entry tryst_write_word("))
         return CUDA_ERROR_INVALID_PTX;
     *module = (CUmodule)&module_marker;
     return CUDA_SUCCESS;
@@ -453,9 +474,11 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 {
     int device;
     FAKE_ENTER(cuModuleGetFunction, device);
-    if (module != (CUmodule)&module_marker || strcmp(name, "tryst_wait_word") != 0)
+    bool waits = strcmp(name, "tryst_wait_word") == 0;
+    if (module != (CUmodule)&module_marker ||
+        (!waits && strcmp(name, "tryst_write_word") != 0))
         return CUDA_ERROR_NOT_FOUND;
-    *function = (CUfunction)&function_marker;
+    *function = (CUfunction)(waits ? &wait_marker : &write_marker);
     return CUDA_SUCCESS;
 }
 
@@ -466,11 +489,13 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
 {
     int device;
     FAKE_ENTER(cuLaunchKernel, device);
-    if (function != (CUfunction)&function_marker || shared || extra ||
+    bool writes = function == (CUfunction)&write_marker;
+    if ((!writes && function != (CUfunction)&wait_marker) || shared || extra ||
         grid_x * grid_y * grid_z * block_x * block_y * block_z != 1)
         return CUDA_ERROR_INVALID_VALUE;
-    const struct work wait = {.what = WAIT_WORD, .value = *(uint32_t *)arguments[1]};
-    return word_add(stream, device, *(CUdeviceptr *)arguments[0], &wait);
+    const struct work work = {.what = writes ? WRITE_WORD : WAIT_WORD,
+                              .value = *(uint32_t *)arguments[1]};
+    return word_add(stream, device, *(CUdeviceptr *)arguments[0], &work);
 }
 
 /* --- events --- */

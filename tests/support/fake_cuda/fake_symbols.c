@@ -47,6 +47,7 @@ static const struct {
                  FUNCTION(cuStreamWaitEvent),
                  FUNCTION(cuStreamWaitValue32),
                  FUNCTION(cuStreamWriteValue32),
+                 FUNCTION(cuStreamIsCapturing),
                  FUNCTION(cuEventCreate),
                  FUNCTION(cuEventDestroy),
                  FUNCTION(cuEventRecord),

@@ -77,6 +77,8 @@ static tryst_status script_queue(struct script *self)
     if (status == TRYST_OK)
         status = row->stream_wait_word(0, self->stream, self->pinned, 1);
     if (status == TRYST_OK)
+        status = row->stream_write_word(0, self->stream, self->pinned, 2);
+    if (status == TRYST_OK)
         status = row->event_record(0, self->stream, self->event);
     if (status == TRYST_OK)
         status = row->stream_wait(0, NULL, self->event);
@@ -207,6 +209,8 @@ static void test_each_fails(void **state)
                                             "cuStreamDestroy",
                                             "cuStreamWaitEvent",
                                             "cuStreamWaitValue32",
+                                            "cuStreamWriteValue32",
+                                            "cuStreamIsCapturing",
                                             "cuEventCreate",
                                             "cuEventDestroy",
                                             "cuEventRecord",

@@ -192,6 +192,68 @@ static void wait_word(void *stream)
     row->pinned_free(0, word, 8);
 }
 
+/* The word is written behind the copies before it, and not earlier. */
+static void write_word(void *stream)
+{
+    enum { BYTES = 1 << 20 };
+    uint32_t *word;
+    char *from, *to;
+    assert_int_equal(row->pinned_alloc(0, 8, (void **)&word), TRYST_OK);
+    assert_int_equal(row->pinned_alloc(0, BYTES, (void **)&from), TRYST_OK);
+    assert_int_equal(row->pinned_alloc(0, BYTES, (void **)&to), TRYST_OK);
+    memset(to, 0, BYTES);
+    for (uint32_t value = 1; value < 5; value++) {
+        memset(from, (int)value, BYTES);
+        word[0] = word[1] = 0;
+        assert_int_equal(row->stream_wait_word(0, stream, &word[1], value), TRYST_OK);
+        assert_int_equal(row->copy_async(0, stream, to, from, BYTES), TRYST_OK);
+        assert_int_equal(row->stream_write_word(0, stream, word, value), TRYST_OK);
+        usleep(1000);
+        assert_int_equal(__atomic_load_n(word, __ATOMIC_ACQUIRE), 0);
+        __atomic_store_n(&word[1], value, __ATOMIC_RELEASE);
+        while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
+            usleep(10);
+        assert_memory_equal(from, to, BYTES);
+    }
+    row->pinned_free(0, to, BYTES);
+    row->pinned_free(0, from, BYTES);
+    row->pinned_free(0, word, 8);
+}
+
+static void test_write_word(void **state)
+{
+    void *stream;
+    assert_int_equal(row->stream_open(0, false, &stream), TRYST_OK);
+    write_word(stream);
+    write_word(NULL);
+    fake_cuda_fail("cuStreamWriteValue32", 0, CUDA_ERROR_NOT_SUPPORTED);
+    write_word(stream);
+    fake_cuda_fail(NULL, 0, 0);
+    row->stream_close(0, stream);
+}
+
+/* A stream that is being captured is refused, and nothing is queued in it. */
+static void test_capture(void **state)
+{
+    void *stream;
+    uint32_t *word;
+    assert_int_equal(row->stream_open(0, false, &stream), TRYST_OK);
+    assert_int_equal(row->pinned_alloc(0, 8, (void **)&word), TRYST_OK);
+    *word = 0;
+    fake_cuda_capture(stream, true);
+    assert_int_equal(row->stream_wait_word(0, stream, word, 1), TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(row->error_text(), "captured"));
+    assert_int_equal(row->stream_write_word(0, stream, word, 1), TRYST_E_UNSUPPORTED);
+    fake_cuda_drain();
+    assert_int_equal(*word, 0);
+    fake_cuda_capture(stream, false);
+    assert_int_equal(row->stream_write_word(0, stream, word, 1), TRYST_OK);
+    fake_cuda_drain();
+    assert_int_equal(*word, 1);
+    row->pinned_free(0, word, 8);
+    row->stream_close(0, stream);
+}
+
 static void test_wait_word(void **state)
 {
     const char *lacks = getenv("FAKE_CUDA_LACKS");
@@ -247,8 +309,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_describe_first), TEST(test_threads),  TEST(test_devices),
-        TEST(test_memory),         TEST(test_pin),      TEST(test_priorities),
-        TEST(test_copies),         TEST(test_wait_word)};
+        TEST(test_describe_first), TEST(test_threads),   TEST(test_devices),
+        TEST(test_memory),         TEST(test_pin),       TEST(test_priorities),
+        TEST(test_copies),         TEST(test_wait_word), TEST(test_write_word),
+        TEST(test_capture)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
