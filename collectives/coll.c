@@ -166,7 +166,7 @@ static bool run_is_over(struct coll_run *run)
     if (!is_failed && !run->completes && !run->awaited && trees_are_done(run))
         run_complete(run);
     return (is_failed ? !run->live : run->completes) &&
-           (!run->copies || coll_copies_ended(run));
+           (!run->copies || coll_copies_end(run));
 }
 
 /* Compute the due units of marked trees, and update their flows. True if the budget
@@ -252,6 +252,8 @@ static int colls_run(void *arg, uint64_t copied_bytes)
     struct urgent_node *node;
     int count = 0;
     colls->left = NULL;
+    if (colls->nap_ns)
+        coll_copies_poll(colls);
     while ((node = urgent_first(&colls->work)) != NULL) {
         struct coll_run *run = container_of(node, struct coll_run, work);
         (void)urgent_remove(node);
@@ -263,7 +265,8 @@ static int colls_run(void *arg, uint64_t copied_bytes)
         }
     }
     waiters_place(colls);
-    colls->is_due = !urgent_empty(&colls->work) || !urgent_empty(&colls->scratch.waiters);
+    colls->is_due = !urgent_empty(&colls->work) ||
+                    !urgent_empty(&colls->scratch.waiters) || colls->nap_ns;
     return count;
 }
 
@@ -324,6 +327,14 @@ static void colls_device_started(void *arg, tryst_status status)
     coll_copies_go_on(arg, status);
 }
 
+static tryst_status colls_stream_wait(void *arg, tryst_op *op, bool follows,
+                                      const struct memory_ops *memory, int32_t device,
+                                      void *stream)
+{
+    (void)arg;
+    return coll_copies_stream_wait(op->coll, follows, memory, device, stream);
+}
+
 static int32_t colls_waits_for(void *arg, const tryst_op *op)
 {
     (void)arg;
@@ -378,6 +389,7 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     list_init(&colls->kept_order);
     list_init(&colls->idle_order);
     list_init(&colls->copies_unchecked);
+    list_init(&colls->copies_polled);
     colls->idle_bytes_max = config_bytes(config, CONFIG_SCRATCH_BYTES);
     colls->shadow_bytes_max = config_bytes(config, CONFIG_SHADOW_BYTES);
     urgent_init(&colls->work);
@@ -410,6 +422,8 @@ struct coll_calls colls_calls(struct colls *colls)
                                .shape_text = colls_shape_text,
                                .waits_for = colls_waits_for,
                                .device_started = colls_device_started,
+                               .stream_wait = colls_stream_wait,
+                               .nap_ns = &colls->nap_ns,
                                .used = colls->host.recorder ? colls_used : NULL};
 }
 

@@ -13,6 +13,10 @@
  * reads the number in one. So when the submission sees all ends, no copier's call will
  * queue it again, nor touch the run. The release of `ended` publishes the final members
  * of a range.
+ *
+ * A thread that takes the copies over uses the run while the operation's streams are BUSY
+ * (op.h). It stores `takeover` and queues the submission before it leaves; the run ends
+ * only in another state, with the submission not queued.
  */
 #include "copies.h"
 
@@ -24,12 +28,18 @@
 #include "rendezvous/copier.h"
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/shadows.h"
+#include "rendezvous/takeover.h"
 #include "start.h"
 
 static const char submit_call[] = "submit";
 
 /* `state`: the submission is queued; one copy has ended. */
 enum { QUEUED = 1, ENDED_ONE = 2 };
+
+/* Time between two polls of words: while the device moves, and while the gate is closed,
+ * when only the loss of the device could be found. */
+#define POLL_NS      (50 * NS_PER_US)
+#define POLL_GATE_NS (10 * NS_PER_MS)
 
 /* Of the two tensors of a run. */
 enum side { IN, OUT, SIDES };
@@ -53,6 +63,9 @@ struct coll_copies {
     struct list_node unchecked_node;
     uint32_t count, fetches; /* all copies; of these, the fetches */
     uint32_t begun, ended;   /* handed to the copier; of these, ended */
+    /* NULL: not taken over. Stored with release by the thread that takes over. */
+    _Atomic(struct takeover *) takeover;
+    struct list_node polled_node; /* in colls->copies_polled */
     struct coll_copy items[];
 };
 
@@ -69,8 +82,39 @@ static uint64_t bytes_of(const tryst_coll *coll, const tryst_tensor *tensor)
     return coll_bytes(tensor->count, dtype_bytes(coll->tensor_dtype));
 }
 
+static struct takeover *takeover_of(const struct coll_copies *copies)
+{
+    return atomic_load_explicit(&copies->takeover, memory_order_acquire);
+}
+
+/* Let words be polled at least every `nap_ns`. */
+static void nap_shorten(struct colls *colls, uint64_t nap_ns)
+{
+    if (!colls->nap_ns || colls->nap_ns > nap_ns)
+        colls->nap_ns = nap_ns;
+    colls->is_due = true;
+}
+
+static void polled_add(struct coll_copies *copies)
+{
+    struct colls *colls = copies->run->coll->colls;
+    if (!list_linked(&copies->polled_node))
+        list_push_back(&colls->copies_polled, &copies->polled_node);
+    nap_shorten(colls, POLL_NS);
+}
+
+/* Let no thread take the operation over any more. False: one uses the run now. */
+static bool streams_close(tryst_op *op)
+{
+    enum op_streams state = OP_STREAMS_UNBEGUN;
+    while (state != OP_STREAMS_GATE && state != OP_STREAMS_BUSY &&
+           !op_streams_change(op, state, OP_STREAMS_GATE))
+        state = (enum op_streams)atomic_load_explicit(&op->streams, memory_order_acquire);
+    return state != OP_STREAMS_BUSY;
+}
+
 /* Open the context's copier and its shadows, unless they are open. */
-static tryst_status copier_find(struct colls *colls, const tryst_group *group)
+static tryst_status copier_find(struct colls *colls, tryst_group *group)
 {
     tryst_status status = TRYST_OK;
     pthread_mutex_lock(&colls->lock);
@@ -177,6 +221,9 @@ void coll_copies_close(struct coll_run *run)
     if (!copies)
         return;
     list_remove(&copies->unchecked_node);
+    list_remove(&copies->polled_node);
+    if (takeover_of(copies))
+        takeover_put(takeover_of(copies));
     for (enum side side = IN; side < SIDES; side++)
         if (copies->shadows[side].data)
             shadow_put(run->coll->colls->shadows, &copies->shadows[side]);
@@ -194,14 +241,10 @@ void coll_copies_close_all(struct colls *colls)
 
 /* ---- progress, from the copier's thread -------------------------------------------- */
 
-static void copies_update(struct rendezvous *rdv, struct submission *submission);
-
-static void copy_moved(struct copier_range *range)
+/* Queue the submission unless it is queued; `more` is added to the state. */
+static void update_queue(struct coll_copies *copies, uint64_t more)
 {
-    struct coll_copy *copy = container_of(range, struct coll_copy, range);
-    struct coll_copies *copies = copy->copies;
-    uint64_t more = range->ended ? ENDED_ONE : 0, before, after;
-    atomic_store_explicit(&copy->ended, range->ended, memory_order_release);
+    uint64_t before, after;
     /* acq_rel: see the top of the file. */
     before = atomic_load_explicit(&copies->state, memory_order_relaxed);
     do
@@ -210,6 +253,13 @@ static void copy_moved(struct copier_range *range)
         &copies->state, &before, after, memory_order_acq_rel, memory_order_relaxed));
     if (!(before & QUEUED))
         coll_op_queue(copies->run->op, &copies->moved);
+}
+
+static void copy_moved(struct copier_range *range)
+{
+    struct coll_copy *copy = container_of(range, struct coll_copy, range);
+    atomic_store_explicit(&copy->ended, range->ended, memory_order_release);
+    update_queue(copy->copies, range->ended ? ENDED_ONE : 0);
 }
 
 /* Note the first `slices` slices of a part's own term. */
@@ -262,6 +312,8 @@ static void copies_update(struct rendezvous *rdv, struct submission *submission)
         else if (range->way == COPIER_FETCH)
             fetch_update(copy, atomic_load_explicit(&range->done, memory_order_acquire));
     }
+    if (takeover_of(copies))
+        polled_add(copies);
     run_mark(run);
 }
 
@@ -388,6 +440,8 @@ static void copies_start(struct coll_copies *copies)
                          "no thread could be started that copies from and "
                          "to devices");
     }
+    if (!run_failed(run))
+        (void)op_streams_change(run->op, OP_STREAMS_UNBEGUN, OP_STREAMS_OPEN);
 }
 
 /* Start the copies, or fail the run: its tensors can be used, or `status` is the reason
@@ -469,8 +523,119 @@ void coll_copies_raise(struct coll_run *run)
         copier_urge(run->coll->colls->copier, &copies->items[i].range, &run->urgency);
 }
 
-bool coll_copies_ended(const struct coll_run *run)
+/* ---- taken over -------------------------------------------------------------------- */
+
+static struct copier_range *range_of(void *arg, uint32_t index)
 {
-    const struct coll_copies *copies = run->copies;
-    return copies->ended == (run_failed(run) ? copies->begun : copies->count);
+    struct coll_copies *copies = arg;
+    return &copies->items[index].range;
+}
+
+/* True if all tensors with copies are in memory of this device. */
+static bool is_on_device(const struct coll_copies *copies,
+                         const struct memory_ops *memory, int32_t device)
+{
+    for (enum side side = IN; side < SIDES; side++) {
+        const tryst_tensor *tensor = &copies->tensors[side];
+        bool is_there = tensor->memory != TRYST_MEMORY_HOST && tensor->device == device &&
+                        coll_tensor_ops(tensor) == memory;
+        if (copies->is_device[side] && !is_there)
+            return false;
+    }
+    return true;
+}
+
+static tryst_status copies_take(struct coll_copies *copies,
+                                const struct memory_ops *memory, int32_t device,
+                                void *stream)
+{
+    const struct colls *colls = copies->run->coll->colls;
+    struct takeover *takeover = NULL;
+    struct takeover_params params = {
+        .copier = colls->copier,
+        .shadows = colls->shadows,
+        .ops = memory,
+        .device = device,
+        .stream = stream,
+        .range = range_of,
+        .arg = copies,
+        .count = copies->count,
+        .shadow = {&copies->shadows[IN], &copies->shadows[OUT]}};
+    if (!is_on_device(copies, memory, device))
+        return TRYST_E_UNSUPPORTED;
+    tryst_status status = takeover_begin(&params, &takeover);
+    if (takeover) {
+        atomic_store_explicit(&copies->takeover, takeover, memory_order_release);
+        update_queue(copies, 0);
+    }
+    return status;
+}
+
+tryst_status coll_copies_stream_wait(struct coll_run *run, bool follows,
+                                     const struct memory_ops *memory, int32_t device,
+                                     void *stream)
+{
+    struct coll_copies *copies = run->copies;
+    return follows ? takeover_follow(takeover_of(copies), memory, device, stream)
+                   : copies_take(copies, memory, device, stream);
+}
+
+/* Read the words of a take-over. */
+static void words_read(struct coll_copies *copies, const struct takeover *takeover)
+{
+    struct coll_run *run = copies->run;
+    const char *text;
+    tryst_status status = takeover_failure(takeover, &text);
+    if (status != TRYST_OK && !run_failed(run))
+        run_fail_own(run, status, text);
+    for (uint32_t i = 0; i < copies->count && !run_failed(run); i++) {
+        struct coll_copy *copy = &copies->items[i];
+        uint64_t done = takeover_fetched(takeover, &copy->range);
+        /* relaxed: of this domain since the range was taken */
+        if (copy->range.way != COPIER_FETCH ||
+            done == atomic_load_explicit(&copy->range.done, memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&copy->range.done, done, memory_order_relaxed);
+        fetch_update(copy, done);
+    }
+    if (takeover_ended(takeover))
+        run_mark(run);
+}
+
+void coll_copies_poll(struct colls *colls)
+{
+    colls->nap_ns = 0;
+    list_for_each_safe (&colls->copies_polled, node, after) {
+        struct coll_copies *copies = container_of(node, struct coll_copies, polled_node);
+        const struct takeover *takeover = takeover_of(copies);
+        if (takeover)
+            words_read(copies, takeover);
+        else
+            run_mark(copies->run);
+        bool is_slow = takeover && !takeover_moves(takeover);
+        nap_shorten(colls, is_slow ? POLL_GATE_NS : POLL_NS);
+    }
+}
+
+bool coll_copies_end(struct coll_run *run)
+{
+    struct coll_copies *copies = run->copies;
+    struct takeover *takeover = takeover_of(copies);
+    if (takeover)
+        takeover_open(takeover);
+    if (copies->ended != (run_failed(run) ? copies->begun : copies->count))
+        return false;
+    if (takeover && !takeover_ended(takeover)) {
+        nap_shorten(run->coll->colls, POLL_NS);
+        return false;
+    }
+    if (!streams_close(run->op)) {
+        polled_add(copies);
+        return false;
+    }
+    /* acquire: pairs with update_queue. What is queued marks the run again. */
+    if (atomic_load_explicit(&copies->state, memory_order_acquire) & QUEUED)
+        return false;
+    list_remove(&copies->polled_node);
+    return true;
 }

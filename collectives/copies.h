@@ -14,6 +14,10 @@
  *  A host tensor with a ready event has a shadow as well: fetch and bring wait for the
  *  event.
  *
+ *  A stream may wait for the collective: its thread then takes the rest of the copies over
+ *  (rendezvous/takeover.h), and the progress thread polls words of the device instead of
+ *  getting the copier's reports.
+ *
  *  Invariants: a slice of the own term is added or sent only once it is fetched
  *  (coll_tree_fetched), and a slice of the result brought only once it is complete. An
  *  operation is reported when no copy is in flight. A shadow goes back when the flows and
@@ -52,8 +56,16 @@ void coll_copies_bring_all(struct coll_run *run);
 void coll_copies_cancel(struct coll_run *run);
 /** Follow the raised urgency of the run. */
 void coll_copies_raise(struct coll_run *run);
-/** True if no copy is in flight, and none will begin. */
-bool coll_copies_ended(const struct coll_run *run);
+/** End the copies: the result is complete, or the run has failed and no flow is left. True
+ *  if no copy is in flight, none will begin, and no other thread uses the run. */
+bool coll_copies_end(struct coll_run *run);
+/** Poll the copies that are taken over, and the runs that another thread uses. */
+void coll_copies_poll(struct colls *colls);
+
+/** As coll_calls.stream_wait. Any thread. */
+tryst_status coll_copies_stream_wait(struct coll_run *run, bool follows,
+                                     const struct memory_ops *memory, int32_t device,
+                                     void *stream);
 
 /** Stop the copier and free the shadows: no collective is left. */
 void coll_copies_close_all(struct colls *colls);

@@ -70,6 +70,8 @@ struct colls {
     struct shadows *shadows;
     struct list copies_unchecked; /**< coll_copies that wait until their driver starts;
                                    *   of the progress domain */
+    struct list copies_polled;    /**< coll_copies that no thread reports; likewise */
+    uint64_t nap_ns;              /**< coll_calls.nap_ns */
 
     /** The members below belong to the progress domain. */
     struct urgent_queue work;   /**< marked runs */

@@ -362,7 +362,8 @@ tryst_status coll_start(tryst_step *step, tryst_coll *coll, const tryst_tensor *
         status = thread_check(coll->colls, coll->is_spread);
     if (status == TRYST_OK) {
         trees_reset(run);
-        status = coll_op_submit(step, coll->label, params, run, op_p);
+        status =
+            coll_op_submit(step, coll->label, params, run, run->copies != NULL, op_p);
     }
     if (status != TRYST_OK)
         coll_run_put(run);

@@ -94,11 +94,12 @@ const struct memory_ops *coll_tensor_ops(const tryst_tensor *tensor)
                                                          : tensor->memory);
 }
 
-tryst_status group_copier_open(const tryst_group *group, uint64_t pinned_max,
+tryst_status group_copier_open(tryst_group *group, uint64_t pinned_max,
                                struct copier **copier_p, struct shadows **shadows_p)
 {
-    const struct rendezvous *rdv = group->rdv;
-    struct copier_params params = {.log = rdv->log, .trace = rdv->trace};
+    struct rendezvous *rdv = group->rdv;
+    struct copier_params params = {
+        .closed = &rdv->gates.closed, .log = rdv->log, .trace = rdv->trace};
     tryst_status status = shadows_open(rdv->memory, rdv->log, pinned_max, shadows_p);
     if (status != TRYST_OK)
         return status;
@@ -154,7 +155,8 @@ static void coll_op_run(struct rendezvous *rdv, struct submission *submission)
 }
 
 tryst_status coll_op_submit(tryst_step *step, tryst_key *label,
-                            const tryst_op_params *params, void *coll, tryst_op **op_p)
+                            const tryst_op_params *params, void *coll, bool copies,
+                            tryst_op **op_p)
 {
     const struct coll_calls *calls = &step->rdv->coll_calls;
     /* acquire: pairs with the releases in step.c. */
@@ -171,6 +173,8 @@ tryst_status coll_op_submit(tryst_step *step, tryst_key *label,
     op->step_id = step->id;
     op_tensor_set(op, NULL, 0);
     op->coll = coll;
+    if (copies)
+        atomic_init(&op->streams, OP_STREAMS_UNBEGUN);
     if (params)
         op_params_set(op, params);
     if (calls->submitted)

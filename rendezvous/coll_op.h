@@ -37,7 +37,7 @@ tryst_status group_memory_check(const tryst_group *group, tryst_tensor *tensor,
 const struct memory_ops *coll_tensor_ops(const tryst_tensor *tensor);
 /** Open a copier (copier.h), and a pool that pins at most `pinned_max` bytes for it
  *  (shadows.h), for the group's context. TRYST_OK, TRYST_E_NOMEM. Any thread. */
-tryst_status group_copier_open(const tryst_group *group, uint64_t pinned_max,
+tryst_status group_copier_open(tryst_group *group, uint64_t pinned_max,
                                struct copier **copier_p, struct shadows **shadows_p);
 /** Prepare the key of `edge`, a reserved name, from `src` to `dst`. TRYST_OK,
  *  TRYST_E_INVALID (too long), TRYST_E_NOMEM, with a text for tryst_last_error. Any
@@ -49,12 +49,13 @@ tryst_status group_key(const tryst_group *group, int src, int dst, const char *e
 tryst_key *name_key(const char *name);
 
 /** Submit an operation of kind OP_COLL to `step`, as `params` (this version's, or NULL)
- *  require. `label` is its key, of which a reference is taken. coll_calls.begin gets
+ *  require. `copies`: it is on device memory (OP_STREAMS_UNBEGUN). `label` is its key, of which a reference is taken. coll_calls.begin gets
  *  `coll` under the progress lock, perhaps before this returns. `op_p` NULL: the caller
  *  keeps no handle. TRYST_OK; TRYST_E_ABORTED, TRYST_E_NOMEM, with a text for
  *  tryst_last_error: nothing happened. Any thread. */
 tryst_status coll_op_submit(tryst_step *step, tryst_key *label,
-                            const tryst_op_params *params, void *coll, tryst_op **op_p);
+                            const tryst_op_params *params, void *coll, bool copies,
+                            tryst_op **op_p);
 /** Abort the step on all ranks. This rank's part of the collective could not start, so
  *  later collectives of the same name would meet the wrong ones. */
 void coll_op_abort(tryst_op *op, tryst_status status, const char *text);

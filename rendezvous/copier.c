@@ -3,9 +3,11 @@
  * The copier's thread, and how other threads reach it.
  *
  * Idea: a mailbox. copier_add, copier_raise and copier_cancel change the range and put it
- * into the mailbox, under the lock. The thread empties the mailbox, and then works on its
- * own state without the lock, so a caller never waits while the driver does.
- * (copier_streams.c polls and queues; this file waits and reports.)
+ * into the mailbox, under the lock. The thread empties the mailbox, and then works on the
+ * streams without the lock, so a caller never waits while the driver does.
+ * (copier_streams.c polls and queues; this file waits and reports.) A second mutex,
+ * `turn`, guards the streams: the thread holds it while it works, and a thread that takes
+ * ranges in between (copier_hold), which never waits for it.
  *
  * Order of memory: the lock orders everything but `done`. A caller writes bytes to host
  * memory, then calls copier_add or copier_raise; the thread takes the range from the
@@ -17,8 +19,9 @@
  * that call: the range is in no list, and copier_raise and copier_cancel read `ended`
  * under the lock before they put a range into the mailbox.
  *
- * Invariant: the lock is never held during a call of the driver, of `moved` or of the
- * pool of shadows.
+ * Invariants: the lock is never held during a call of the driver, of `moved` or of the
+ * pool of shadows. Where both mutexes are held, `turn` was taken first. No report is
+ * undelivered while `turn` is free.
  */
 #include "copier.h"
 
@@ -32,6 +35,7 @@
 #include "core/memory/alloc.h"
 #include "core/thread/thread.h"
 #include "shadows.h"
+#include "takeover.h"
 
 /* The kernel may delay each sleep by this much. (Its default of 50 us is longer than the
  * naps between polls.) */
@@ -42,10 +46,13 @@ struct copier {
     pthread_mutex_t lock; /* guards the members up to `thread` */
     pthread_cond_t wake;
     struct list mail; /* ranges with changes for the thread */
+    bool is_due;      /* another thread has taken mail: the thread has work */
     bool runs;        /* the thread exists */
     bool stop;        /* the thread ends, or has ended because the process exits */
     struct thread thread;
-    struct copier_streams streams; /* the thread's */
+    pthread_mutex_t turn; /* guards the members below */
+    struct copier_streams streams;
+    struct takeovers takeovers;
 };
 
 tryst_status copier_open(const struct copier_params *params, struct copier **copier_p)
@@ -58,9 +65,11 @@ tryst_status copier_open(const struct copier_params *params, struct copier **cop
         return TRYST_E_SYSTEM;
     }
     (void)pthread_mutex_init(&copier->lock, NULL);
+    (void)pthread_mutex_init(&copier->turn, NULL);
     copier->params = *params;
     list_init(&copier->mail);
     copier_streams_open(&copier->streams);
+    takeovers_open(&copier->takeovers, params->closed);
     *copier_p = copier;
     return TRYST_OK;
 }
@@ -78,28 +87,45 @@ void copier_close(struct copier *copier)
     assert(list_empty(&copier->mail));
     pthread_cond_destroy(&copier->wake);
     pthread_mutex_destroy(&copier->lock);
+    pthread_mutex_destroy(&copier->turn);
     mem_free(copier);
 }
 
 /* ---- the thread -------------------------------------------------------------------- */
 
-/* Wait for mail, at most until `until_ns`, and take the mail. False: the thread ends. */
-static bool mail_take(struct copier *copier, uint64_t until_ns)
+/* True if the thread goes on: it is not to stop, or what was taken has not ended. The
+ * caller holds the lock. */
+static bool thread_goes_on(const struct copier *copier, bool is_idle)
+{
+    return !copier->stop || ((!is_idle || !list_empty(&copier->mail)) && !thread_exits());
+}
+
+/* Wait for mail, at most until `until_ns`. False: the thread ends. */
+static bool mail_wait(struct copier *copier, uint64_t until_ns, bool is_idle)
 {
     struct timespec at = timespec_of(until_ns);
-    struct list_node *node;
     int rc = 0;
     pthread_mutex_lock(&copier->lock);
-    while (list_empty(&copier->mail) && !copier->stop && rc == 0)
+    while (list_empty(&copier->mail) && !copier->is_due &&
+           thread_goes_on(copier, is_idle) && rc == 0)
         rc = until_ns == UINT64_MAX
                  ? pthread_cond_wait(&copier->wake, &copier->lock)
                  : pthread_cond_timedwait(&copier->wake, &copier->lock, &at);
+    bool goes_on = thread_goes_on(copier, is_idle && !copier->is_due);
+    copier->is_due = false;
+    pthread_mutex_unlock(&copier->lock);
+    return goes_on;
+}
+
+/* Take the mail. The caller holds `turn`. */
+static void mail_take(struct copier *copier)
+{
+    struct list_node *node;
+    pthread_mutex_lock(&copier->lock);
     while ((node = list_pop_front(&copier->mail)) != NULL)
         copier_streams_update(&copier->streams,
                               container_of(node, struct copier_range, mail));
-    bool goes_on = !copier->stop;
     pthread_mutex_unlock(&copier->lock);
-    return goes_on;
 }
 
 /* Make a range's end known to callers of copier_raise and copier_cancel. */
@@ -122,22 +148,36 @@ static void reports_deliver(struct copier *copier)
     }
 }
 
+/* Work on the streams. Return when to do so again; `*idle_p`: no range is left, and no
+ * copy is in flight. */
+static uint64_t turn_run(struct copier *copier, bool *idle_p)
+{
+    pthread_mutex_lock(&copier->turn);
+    mail_take(copier);
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t next_ns = copier_streams_poll(&copier->streams, now_ns);
+    reports_deliver(copier);
+    bool is_idle = copier_streams_idle(&copier->streams);
+    if (!takeovers_closed(&copier->takeovers))
+        shadows_pin(copier->params.shadows, is_idle, now_ns);
+    *idle_p = is_idle && copier->streams.ranges == 0;
+    pthread_mutex_unlock(&copier->turn);
+    return next_ns;
+}
+
 static void copier_main(void *arg)
 {
     struct copier *copier = arg;
     uint64_t next_ns = UINT64_MAX;
+    bool is_idle = true;
     trace_thread_name(copier->params.trace, "copier");
     (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-    while (mail_take(copier, next_ns)) {
-        uint64_t now_ns = clock_monotonic_ns();
-        next_ns = copier_streams_poll(&copier->streams, now_ns);
-        reports_deliver(copier);
-        shadows_pin(copier->params.shadows, copier_streams_idle(&copier->streams),
-                    now_ns);
-    }
+    while (mail_wait(copier, next_ns, is_idle))
+        next_ns = turn_run(copier, &is_idle);
     if (thread_exits()) /* the driver may be gone; the process ends anyway */
         return;
     copier_streams_close(&copier->streams);
+    takeovers_close(&copier->takeovers);
     shadows_unpin(copier->params.shadows);
 }
 
@@ -219,4 +259,46 @@ void copier_cancel(struct copier *copier, struct copier_range *range)
         mail_put(copier, range);
     }
     pthread_mutex_unlock(&copier->lock);
+}
+
+/* ---- a thread that takes ranges ---------------------------------------------------- */
+
+bool copier_hold(struct copier *copier)
+{
+    if (pthread_mutex_trylock(&copier->turn) != 0)
+        return false;
+    mail_take(copier);
+    reports_deliver(copier);
+    return true;
+}
+
+void copier_release(struct copier *copier)
+{
+    pthread_mutex_unlock(&copier->turn);
+    pthread_mutex_lock(&copier->lock);
+    copier->is_due = true;
+    pthread_cond_signal(&copier->wake);
+    pthread_mutex_unlock(&copier->lock);
+}
+
+tryst_status copier_streams_prepare(struct copier *copier, const struct memory_ops *ops,
+                                    int32_t device)
+{
+    return streams_prepare(&copier->streams, ops, device);
+}
+
+bool copier_may_take(struct copier *copier, struct copier_range *range)
+{
+    return streams_may_take(&copier->streams, range);
+}
+
+void copier_take(struct copier *copier, struct copier_range *range)
+{
+    streams_take(&copier->streams, range);
+    reports_deliver(copier);
+}
+
+struct takeovers *copier_takeovers(struct copier *copier)
+{
+    return &copier->takeovers;
 }

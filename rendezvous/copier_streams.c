@@ -12,7 +12,8 @@
  * Invariants:
  * - A range is in its stream's queue exactly while it is OPEN, has bytes to copy below
  *   its limit, and does not stop.
- * - A range ends only when none of its pieces is in flight. An event that cannot be
+ * - A range ends only when none of its pieces is in flight, or when it is taken: the
+ *   pieces then keep their places in the ring, without it. An event that cannot be
  *   recorded or polled is tried again. After FAILS_MAX failures in a row the device
  *   counts as lost, and so does the piece.
  */
@@ -32,7 +33,7 @@ enum {
 };
 
 struct piece {
-    struct copier_range *range;
+    struct copier_range *range; /* NULL: the range was taken, and may be gone */
     uint64_t bytes;
     void *event; /* kept for the next piece in this place of the ring */
     bool has_event, recorded;
@@ -86,24 +87,24 @@ void copier_streams_close(struct copier_streams *streams)
     }
 }
 
-/* Find or make the stream for a range. NULL: out of memory. */
-static struct copier_stream *stream_of(struct copier_streams *streams,
-                                       const struct copier_range *range)
+/* Find or make the streams of a device. NULL: out of memory. */
+static struct home *home_of(struct copier_streams *streams, const struct memory_ops *ops,
+                            int32_t device)
 {
     list_for_each_safe (&streams->homes, node, after) {
         struct home *home = container_of(node, struct home, node);
-        if (home->ops == range->ops && home->device == range->device)
-            return &home->streams[range->way];
+        if (home->ops == ops && home->device == device)
+            return home;
     }
     struct home *home = mem_zalloc(sizeof *home);
     if (!home)
         return NULL;
-    home->ops = range->ops;
-    home->device = range->device;
+    home->ops = ops;
+    home->device = device;
     for (int way = 0; way < COPIER_WAYS; way++)
         urgent_init(&home->streams[way].ranges);
     list_push_back(&streams->homes, &home->node);
-    return &home->streams[range->way];
+    return home;
 }
 
 /* ---- one range --------------------------------------------------------------------- */
@@ -167,8 +168,10 @@ static void range_open(struct copier_streams *streams, struct copier_range *rang
 {
     (void)list_remove(&range->node);
     range->state = COPIER_OPEN;
-    range->stream = stream_of(streams, range);
-    if (!range->stream)
+    struct home *home = home_of(streams, range->ops, range->device);
+    if (home)
+        range->stream = &home->streams[range->way];
+    else
         range_fail(range, TRYST_E_NOMEM, "out of memory");
 }
 
@@ -252,14 +255,19 @@ static void record_try(const struct home *home, const struct copier_stream *stre
         home->ops->event_record(home->device, stream->stream, piece->event) == TRYST_OK;
 }
 
+static tryst_status stream_open(const struct home *home, struct copier_stream *stream)
+{
+    if (stream->is_open)
+        return TRYST_OK;
+    tryst_status status = home->ops->stream_open(home->device, true, &stream->stream);
+    stream->is_open = status == TRYST_OK;
+    return status;
+}
+
 static tryst_status stream_ready(const struct home *home, struct copier_stream *stream,
                                  struct piece *piece)
 {
-    tryst_status status = TRYST_OK;
-    if (!stream->is_open) {
-        status = home->ops->stream_open(home->device, true, &stream->stream);
-        stream->is_open = status == TRYST_OK;
-    }
+    tryst_status status = stream_open(home, stream);
     if (status == TRYST_OK && !piece->has_event) {
         status = home->ops->event_open(home->device, &piece->event);
         piece->has_event = status == TRYST_OK;
@@ -335,6 +343,8 @@ static void piece_end(struct copier_streams *streams, const struct home *home,
     stream->first = (stream->first + 1) % PIECES_MAX;
     stream->count--;
     stream->flying_bytes -= piece->bytes;
+    if (!range)
+        return;
     range->flying--;
     if (status != TRYST_OK)
         range_fail(range, status, home->ops->error_text());
@@ -394,4 +404,68 @@ bool copier_streams_idle(const struct copier_streams *streams)
                 return false;
     }
     return true;
+}
+
+/* ---- ranges that are taken --------------------------------------------------------- */
+
+tryst_status streams_prepare(struct copier_streams *streams, const struct memory_ops *ops,
+                             int32_t device)
+{
+    struct home *home = home_of(streams, ops, device);
+    tryst_status status = home ? TRYST_OK : TRYST_E_NOMEM;
+    for (int way = 0; way < COPIER_WAYS && status == TRYST_OK; way++)
+        status = stream_open(home, &home->streams[way]);
+    return status;
+}
+
+static struct piece *piece_at(struct copier_stream *stream, uint32_t index)
+{
+    return &stream->ring[(stream->first + index) % PIECES_MAX];
+}
+
+bool streams_may_take(struct copier_streams *streams, const struct copier_range *range)
+{
+    struct copier_stream *stream = range->flying ? range->stream : NULL;
+    const struct home *home = stream ? home_of(streams, range->ops, range->device) : NULL;
+    for (uint32_t i = 0; stream && i < stream->count; i++) {
+        struct piece *piece = piece_at(stream, i);
+        if (piece->range == range && !piece->recorded)
+            record_try(home, stream, piece);
+        if (piece->range == range && !piece->recorded)
+            return false;
+    }
+    return true;
+}
+
+/* Leave the pieces in flight without their range. Return the event of the newest one, or
+ * NULL. */
+static void *pieces_leave(struct copier_range *range)
+{
+    struct copier_stream *stream = range->flying ? range->stream : NULL;
+    void *event = NULL;
+    for (uint32_t i = 0; stream && i < stream->count; i++) {
+        struct piece *piece = piece_at(stream, i);
+        if (piece->range != range)
+            continue;
+        piece->range = NULL;
+        event = piece->event;
+    }
+    range->flying = 0;
+    return event;
+}
+
+void streams_take(struct copier_streams *streams, struct copier_range *range)
+{
+    bool has_ended = range->state == COPIER_ENDED, stops = has_ended || range->stops;
+    range->rest = (struct copier_rest){
+        .from = range->queued,
+        .upto = stops ? range->queued : range->bytes,
+        .ready = range->state == COPIER_HELD && !stops ? range->ready : NULL,
+        .flying = pieces_leave(range)};
+    if (has_ended)
+        return;
+    (void)urgent_remove(&range->turn);
+    range_end(streams, range);
+    if (!stops)
+        range->status = TRYST_OK;
 }

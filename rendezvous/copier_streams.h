@@ -48,4 +48,10 @@ uint64_t copier_streams_poll(struct copier_streams *streams, uint64_t now_ns);
 /** True if no copy is in flight (after a poll: nor could one be queued). */
 bool copier_streams_idle(const struct copier_streams *streams);
 
+/** As copier_streams_prepare, copier_may_take and copier_take (copier.h). */
+tryst_status streams_prepare(struct copier_streams *streams, const struct memory_ops *ops,
+                             int32_t device);
+bool streams_may_take(struct copier_streams *streams, const struct copier_range *range);
+void streams_take(struct copier_streams *streams, struct copier_range *range);
+
 #endif

@@ -8,6 +8,10 @@
  * copier's thread pins an arena for them later. So a program that repeats its operations
  * soon gets pinned shadows alone, and pins nothing more.
  *
+ * A stream may wait for a collective whose shadow is plain memory, and needs it pinned
+ * (takeover.h). Such a shadow is pinned alone, and returns to the copier's thread, which
+ * unpins and frees it.
+ *
  * Growth: an arena has the missed bytes rounded up to a power of two, so the arenas are
  * at most about twice what was ever used at a time. At the limit, an arena for a shadow
  * that is larger than every arena may replace arenas that are free. This happens at most
@@ -22,6 +26,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "core/log/log.h"
 #include "core/memory/alloc.h"
@@ -47,6 +52,15 @@ struct arena {
     int32_t device;
 };
 
+/* Plain memory that shadow_pin has pinned, when its shadow has come back: the record is in
+ * the memory itself. */
+struct lone {
+    struct list_node node;
+    const struct memory_ops *ops;
+    int32_t device;
+    uint64_t bytes;
+};
+
 /* Bytes that shadow_get has missed since the last arena. */
 struct demand {
     uint64_t bytes;   /* beyond all arenas; 0: nothing was missed */
@@ -63,6 +77,8 @@ struct shadows {
     uint64_t limit_bytes;
     struct bfc *bfc;
     struct list arenas, dropped;
+    struct list lone;       /* struct lone */
+    uint64_t lone_bytes;    /* of memory that shadow_pin has pinned */
     uint64_t pinning_bytes; /* of the arena that is being pinned; 0: none */
     uint64_t arena_bytes;   /* of `arenas`, and pinning_bytes */
     /* of the shadows that are out and within the limit, pinned or plain */
@@ -152,6 +168,7 @@ tryst_status shadows_open(struct memory_cache *cache, const struct log *log,
     shadows->limit_bytes = limit_bytes / ARENA_GRAIN_BYTES * ARENA_GRAIN_BYTES;
     list_init(&shadows->arenas);
     list_init(&shadows->dropped);
+    list_init(&shadows->lone);
     *shadows_p = shadows;
     return TRYST_OK;
 }
@@ -161,6 +178,7 @@ void shadows_close(struct shadows *shadows)
     if (!shadows)
         return;
     assert(shadows->out_bytes == 0 && list_empty(&shadows->arenas));
+    assert(list_empty(&shadows->lone));
     (void)bfc_close(shadows->bfc);
     pthread_mutex_destroy(&shadows->lock);
     mem_free(shadows);
@@ -182,6 +200,18 @@ static void miss_note(struct shadows *shadows, const struct memory_ops *ops,
     demand->largest = demand->largest > bytes ? demand->largest : bytes;
     demand->ops = ops;
     demand->device = device;
+}
+
+static uint64_t page_round(uint64_t bytes)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+/* Allocate whole pages, since they may be pinned. */
+static void *plain_alloc(uint64_t bytes)
+{
+    return mem_alloc_aligned((size_t)page_round(1), page_round(bytes));
 }
 
 /* True if a shadow of this size can be pinned at all. */
@@ -206,7 +236,7 @@ tryst_status shadow_get(struct shadows *shadows, const struct memory_ops *ops,
         pthread_mutex_unlock(&shadows->lock);
     }
     if (bytes && !shadow.data) {
-        shadow.data = mem_alloc_aligned(BFC_GRAIN, bytes);
+        shadow.data = plain_alloc(bytes);
         if (!shadow.data) {
             shadow_put(shadows, &shadow);
             return TRYST_E_NOMEM;
@@ -216,6 +246,46 @@ tryst_status shadow_get(struct shadows *shadows, const struct memory_ops *ops,
     return TRYST_OK;
 }
 
+/* Return how many bytes may still be pinned. */
+static uint64_t pin_room(const struct shadows *shadows)
+{
+    uint64_t pinned = shadows->arena_bytes + shadows->lone_bytes;
+    return pinned < shadows->limit_bytes ? shadows->limit_bytes - pinned : 0;
+}
+
+tryst_status shadow_pin(struct shadows *shadows, const struct memory_ops *ops,
+                        int32_t device, struct shadow *shadow)
+{
+    uint64_t bytes = page_round(shadow->bytes);
+    pthread_mutex_lock(&shadows->lock);
+    bool has_room = bytes <= pin_room(shadows);
+    shadows->lone_bytes += has_room ? bytes : 0;
+    pthread_mutex_unlock(&shadows->lock);
+    if (!has_room)
+        return TRYST_E_NOMEM;
+    tryst_status status = ops->pin(device, shadow->data, bytes);
+    if (status == TRYST_OK) {
+        shadow->pinned_by = ops;
+        shadow->pinned_device = device;
+        return status;
+    }
+    pthread_mutex_lock(&shadows->lock);
+    shadows->lone_bytes -= bytes;
+    pthread_mutex_unlock(&shadows->lock);
+    return status;
+}
+
+/* Hand memory that shadow_pin has pinned to the copier's thread. The caller holds the
+ * lock. */
+static void lone_put(struct shadows *shadows, const struct shadow *shadow)
+{
+    struct lone *lone = shadow->data;
+    *lone = (struct lone){.ops = shadow->pinned_by,
+                          .device = shadow->pinned_device,
+                          .bytes = page_round(shadow->bytes)};
+    list_push_back(&shadows->lone, &lone->node);
+}
+
 void shadow_put(struct shadows *shadows, struct shadow *shadow)
 {
     if (is_pinnable(shadows, shadow->bytes)) {
@@ -223,14 +293,31 @@ void shadow_put(struct shadows *shadows, struct shadow *shadow)
         shadows->out_bytes -= shadow->bytes;
         if (shadow->mem)
             (void)bfc_put(shadows->bfc, false, NULL, shadow->data);
+        else if (shadow->pinned_by)
+            lone_put(shadows, shadow);
         pthread_mutex_unlock(&shadows->lock);
     }
-    if (!shadow->mem)
+    if (!shadow_is_pinned(shadow))
         mem_free(shadow->data);
     *shadow = (struct shadow){.bytes = 0};
 }
 
 /* ---- the copier's thread ----------------------------------------------------------- */
+
+/* Unpin and free what shadow_pin has pinned, of shadows that have come back. The lock is
+ * released meanwhile. */
+static void lone_free(struct shadows *shadows)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&shadows->lone)) != NULL) {
+        struct lone *lone = container_of(node, struct lone, node);
+        shadows->lone_bytes -= lone->bytes;
+        pthread_mutex_unlock(&shadows->lock);
+        lone->ops->unpin(lone->device, lone, lone->bytes);
+        mem_free(lone);
+        pthread_mutex_lock(&shadows->lock);
+    }
+}
 
 /* Free the arenas that were dropped under the lock, which is released meanwhile. */
 static void dropped_free(struct shadows *shadows)
@@ -263,10 +350,10 @@ static uint64_t arena_round(uint64_t bytes)
 static uint64_t arena_size(struct shadows *shadows, const struct demand *demand)
 {
     uint64_t bytes = ARENA_MIN_BYTES, least = arena_round(demand->largest);
-    uint64_t room = shadows->limit_bytes - shadows->arena_bytes;
+    uint64_t room = pin_room(shadows);
     if (room < least && least > largest_arena(shadows)) {
         (void)bfc_trim(shadows->bfc);
-        room = shadows->limit_bytes - shadows->arena_bytes;
+        room = pin_room(shadows);
     }
     while (bytes < demand->bytes)
         bytes *= 2;
@@ -322,6 +409,7 @@ void shadows_pin(struct shadows *shadows, bool idle, uint64_t now_ns)
     if (!shadows)
         return;
     pthread_mutex_lock(&shadows->lock);
+    lone_free(shadows);
     if (demand_is_due(shadows, idle, now_ns)) {
         demand = shadows->demand;
         shadows->demand = (struct demand){0};
@@ -340,6 +428,7 @@ void shadows_unpin(struct shadows *shadows)
     if (!shadows)
         return;
     pthread_mutex_lock(&shadows->lock);
+    lone_free(shadows);
     (void)bfc_trim(shadows->bfc);
     dropped_free(shadows);
     pthread_mutex_unlock(&shadows->lock);

@@ -26,7 +26,16 @@ struct shadow {
     void *data; /**< aligned to 256 bytes; NULL for 0 bytes */
     uint64_t bytes;
     struct tryst_mem *mem; /**< region of the pinned memory; NULL: plain memory */
+    /** Plain memory that shadow_pin has pinned: by these ops, of this device; or NULL. */
+    const struct memory_ops *pinned_by;
+    int32_t pinned_device;
 };
+
+/** True if copies of the shadow need not wait for the host. */
+static inline bool shadow_is_pinned(const struct shadow *shadow)
+{
+    return shadow->mem || shadow->pinned_by;
+}
 
 /** Open a pool that pins at most `limit_bytes` (TRYST_SHADOW_BYTES; 0: nothing). Pins
  *  nothing yet. Pinned memory is registered with `cache`. */
@@ -41,15 +50,20 @@ void shadows_close(struct shadows *shadows);
  *  driver has not started. TRYST_OK, TRYST_E_NOMEM. */
 tryst_status shadow_get(struct shadows *shadows, const struct memory_ops *ops,
                         int32_t device, uint64_t bytes, struct shadow *shadow_p);
+/** Pin a shadow in plain memory, for its own time; may wait for the device. On the
+ *  copier's thread or under copier_hold. TRYST_OK; TRYST_E_NOMEM (the limit) or the
+ *  driver's status: the shadow stays as it is. */
+tryst_status shadow_pin(struct shadows *shadows, const struct memory_ops *ops,
+                        int32_t device, struct shadow *shadow);
 /** Give a shadow back: no copy and no transfer uses it any more. Any thread; never waits.
  *  `shadow` is zeroed. */
 void shadow_put(struct shadows *shadows, struct shadow *shadow);
 
 /** Pin an arena for the shadows that have been missed. While copies are in flight
- *  (`!idle`) they go first, for a short time. On the copier's thread, as the next: both
- *  may wait for the device. NULL is allowed. */
+ *  (`!idle`) they go first, for a short time. On the copier's thread or under
+ *  copier_hold; may wait for the device. NULL is allowed. */
 void shadows_pin(struct shadows *shadows, bool idle, uint64_t now_ns);
-/** Free all pinned memory; all shadows have come back. */
+/** Free all pinned memory; all shadows have come back. On the copier's thread. */
 void shadows_unpin(struct shadows *shadows);
 
 #endif

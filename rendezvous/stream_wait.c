@@ -7,7 +7,12 @@
  * completion runs as the operation's callback, in front of the user's, so operations
  * without a waiting stream cost nothing.
  *
- * Invariant: a word is used again, and its page freed, only when every stream that waits
+ * A collective on device memory completes by calls of the driver, which may wait for this
+ * stream. So this thread takes it over (takeover.h), where it can: not under the progress
+ * lock, for which the thread that makes those calls may wait.
+ *
+ * Invariants: An operation that a stream waits for by a gate is not taken over later: the
+ * end of the take-over could wait behind the gate. A word is used again, and its page freed, only when every stream that waits
  * for it has passed it: an event queued behind the wait reports so.
  */
 #include "stream_wait.h"
@@ -37,6 +42,7 @@ struct gate {
     uint32_t *word;
     void *event; /* queued behind the wait; opened at the first use */
     bool has_event;
+    bool is_counted; /* in gates->closed */
 };
 
 struct gate_page {
@@ -54,6 +60,7 @@ void gates_open(struct gates *gates)
     pthread_mutex_init(&gates->lock, NULL);
     list_init(&gates->free);
     list_init(&gates->pages);
+    atomic_init(&gates->closed, 0);
 }
 
 static bool gate_passed(const struct gate *gate)
@@ -182,6 +189,15 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
     return TRYST_OK;
 }
 
+/* Count a gate of a collective as closed. */
+static void gate_count(struct gates *gates, struct gate *gate, const tryst_op *op)
+{
+    gate->is_counted = op->kind == OP_COLL;
+    /* relaxed: the copier may see it late; then it is as if this call came later. */
+    if (gate->is_counted)
+        atomic_fetch_add_explicit(&gates->closed, 1, memory_order_relaxed);
+}
+
 /* Set the word, so that the stream continues. Another operation may take the word at
  * once. */
 static void gate_open(struct gates *gates, struct gate *gate)
@@ -189,6 +205,8 @@ static void gate_open(struct gates *gates, struct gate *gate)
     /* release: the operation's results come before the word. Pairs with the stream's
      * read. */
     __atomic_store_n(gate->word, 1, __ATOMIC_RELEASE);
+    if (gate->is_counted)
+        atomic_fetch_sub_explicit(&gates->closed, 1, memory_order_relaxed);
     free_put(gates, gate);
 }
 
@@ -231,19 +249,17 @@ static tryst_status stream_failure_log(struct rendezvous *rdv,
     return status;
 }
 
-/* Make the work that is queued in `stream` after this call wait until `op` is complete.
- * Some thread must make progress. */
-static tryst_status stream_wait(tryst_op *op, int32_t device, void *stream)
+/* Make the work that is queued in `stream` after this call wait, by a gate, until `op` is
+ * complete. Some thread must make progress. */
+static tryst_status gate_wait(tryst_op *op, const struct memory_ops *memory,
+                              int32_t device, void *stream)
 {
     struct rendezvous *rdv = op->rdv;
-    const struct memory_ops *memory;
     struct gate *gate;
-    tryst_status status = op_device_row(rdv, TRYST_MEMORY_CUDA, &memory);
-    if (status != TRYST_OK)
-        return status;
-    status = gate_get(&rdv->gates, memory, device, &gate);
+    tryst_status status = gate_get(&rdv->gates, memory, device, &gate);
     if (status != TRYST_OK)
         return stream_failure_log(rdv, memory, device, status);
+    gate_count(&rdv->gates, gate, op);
     status = memory->stream_wait_word(device, stream, gate->word, 1);
     if (status != TRYST_OK) {
         gate_open(&rdv->gates, gate);
@@ -256,6 +272,97 @@ static tryst_status stream_wait(tryst_op *op, int32_t device, void *stream)
     gate->submit.run = gate_run;
     rendezvous_submit(rdv, &gate->submit);
     return TRYST_OK;
+}
+
+/* ---- collectives on device memory -------------------------------------------------- */
+
+/* Time between two attempts to take an operation over. */
+enum { TAKE_NAP_NS = 50000 };
+/* Time after which the stream waits by a gate instead: long beside a collective. Without
+ * a limit, ranks that submit collectives in crossing orders, each with its wait, could
+ * wait for each other here. */
+#define TAKE_WAIT_NS (250 * NS_PER_MS)
+
+static void take_nap(void)
+{
+    const struct timespec nap = {.tv_nsec = TAKE_NAP_NS};
+    (void)nanosleep(&nap, NULL);
+}
+
+/* Let the stream wait for the copies of an operation, whose streams were `state` before
+ * they were BUSY. Returns coll_calls.stream_wait. */
+static tryst_status copies_wait(tryst_op *op, enum op_streams state,
+                                const struct memory_ops *memory, int32_t device,
+                                void *stream)
+{
+    const struct coll_calls *calls = &op->rdv->coll_calls;
+    bool follows = state == OP_STREAMS_TAKEN;
+    tryst_status status =
+        calls->stream_wait(calls->arg, op, follows, memory, device, stream);
+    enum op_streams next = status == TRYST_AGAIN           ? state
+                           : status == TRYST_E_UNSUPPORTED ? OP_STREAMS_GATE
+                                                           : OP_STREAMS_TAKEN;
+    (void)op_streams_change(op, OP_STREAMS_BUSY, follows ? state : next);
+    return status;
+}
+
+/* Take one step towards a stream that waits without a gate. TRYST_AGAIN: another step
+ * follows. TRYST_E_UNSUPPORTED: a gate is the only way. */
+static tryst_status coll_wait_try(tryst_op *op, bool may_take,
+                                  const struct memory_ops *memory, int32_t device,
+                                  void *stream)
+{
+    enum op_streams state =
+        (enum op_streams)atomic_load_explicit(&op->streams, memory_order_acquire);
+    tryst_status status = TRYST_AGAIN;
+    if (state == OP_STREAMS_GATE)
+        return TRYST_E_UNSUPPORTED;
+    if (!may_take && state <= OP_STREAMS_OPEN) {
+        (void)op_streams_change(op, state, OP_STREAMS_GATE);
+        return status;
+    }
+    if (state != OP_STREAMS_UNBEGUN && state != OP_STREAMS_BUSY &&
+        op_streams_change(op, state, OP_STREAMS_BUSY))
+        status = copies_wait(op, state, memory, device, stream);
+    if (status == TRYST_AGAIN)
+        take_nap();
+    return status;
+}
+
+/* Let the stream wait without a gate. TRYST_E_UNSUPPORTED: a gate is the only way. Waits
+ * a moment if need be: until the copies have begun, the copier's thread returns from the
+ * driver, or other take-overs have ended. */
+static tryst_status coll_stream_wait(tryst_op *op, const struct memory_ops *memory,
+                                     int32_t device, void *stream)
+{
+    tryst_status status = TRYST_AGAIN;
+    /* acquire: pairs with the change to another state. */
+    if (atomic_load_explicit(&op->streams, memory_order_acquire) == OP_STREAMS_GATE)
+        return TRYST_E_UNSUPPORTED;
+    bool in_progress = progress_is_mine(op->rdv);
+    uint64_t until_ns = clock_monotonic_ns() + TAKE_WAIT_NS;
+    while (status == TRYST_AGAIN) {
+        /* acquire: pairs with op_complete_all. */
+        if (atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS)
+            return TRYST_OK;
+        bool may_take = !in_progress && clock_monotonic_ns() < until_ns;
+        status = coll_wait_try(op, may_take, memory, device, stream);
+    }
+    return status;
+}
+
+static tryst_status stream_wait(tryst_op *op, int32_t device, void *stream)
+{
+    const struct memory_ops *memory;
+    tryst_status status = op_device_row(op->rdv, TRYST_MEMORY_CUDA, &memory);
+    if (status == TRYST_OK)
+        status = coll_stream_wait(op, memory, device, stream);
+    else
+        return status;
+    if (status == TRYST_E_UNSUPPORTED)
+        return gate_wait(op, memory, device, stream);
+    return status == TRYST_OK ? status
+                              : stream_failure_log(op->rdv, memory, device, status);
 }
 
 /* Start the background thread, too: no thread of the program may wait while the

@@ -13,6 +13,7 @@
 #include "op.h"
 
 struct flow_shape;
+struct memory_ops;
 
 /** Installed into rendezvous_params; all zero: no engine. All calls but `submitted` and
  *  `used` are in the progress domain. */
@@ -55,6 +56,18 @@ struct coll_calls {
     /** A start of a driver has ended: TRYST_OK, or the reason why it cannot be used.
      *  NULL: none. */
     void (*device_started)(void *arg, tryst_status status);
+    /** Let `stream` of `device` wait for the copies of an OP_COLL on device memory, whose
+     *  streams the caller has made BUSY; `follows`: they were TAKEN. TRYST_OK: it waits.
+     *  TRYST_AGAIN: not now; TRYST_E_UNSUPPORTED: in no way but a gate; in both cases
+     *  nothing happened. Another status: taken over, and the operation fails with this
+     *  status. Any thread but one that holds the progress lock, unless `follows`. NULL:
+     *  no operation is ever in a state other than GATE. */
+    tryst_status (*stream_wait)(void *arg, tryst_op *op, bool follows,
+                                const struct memory_ops *memory, int32_t device,
+                                void *stream);
+    /** Time between two polls of the words that devices write; *nap_ns 0: none is
+     *  polled. NULL: never any. */
+    const uint64_t *nap_ns;
     /** Note a use of a recorded operation (op.h): its callback, or a test, a wait or a
      *  stream's wait that met its end. OP_COLL, OP_STEP_CLOSE. `by_callback`: in a
      *  callback, also of another operation. Any thread, until the context closes. NULL:

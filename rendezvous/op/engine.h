@@ -60,6 +60,9 @@ struct gates {
     pthread_mutex_t lock;
     struct list free; /**< struct gate, the one that was set longest ago first */
     struct list pages;
+    /** Gates of collectives that are closed, those of take-overs (takeover.h) too: the
+     *  copier makes no call meanwhile that may wait for idle streams. */
+    _Atomic(uint32_t) closed;
 };
 
 /** The period of heartbeats, stall checks and connect deadlines. */

@@ -101,6 +101,22 @@ enum op_records {
     QUEUED_DONE = 32u
 };
 
+/** How streams wait for an operation (stream_wait.c). A collective on device memory is
+ *  taken over by the thread of the first wait (takeover.h); all other operations open a
+ *  gate.
+ *
+ *      UNBEGUN ──▶ OPEN ◀──▶ BUSY ◀──▶ TAKEN
+ *         │         │         │          │       by a wait that finds no other way, or at
+ *         └─────────┴─────────┴──────────┴─▶ GATE         the end of the operation
+ */
+enum op_streams {
+    OP_STREAMS_GATE,    /**< by a gate; once this, always this */
+    OP_STREAMS_UNBEGUN, /**< a collective on device memory; its copies have not begun */
+    OP_STREAMS_OPEN,    /**< its copies have begun */
+    OP_STREAMS_BUSY,    /**< a thread uses its run, which stays meanwhile */
+    OP_STREAMS_TAKEN    /**< it is taken over; further streams follow */
+};
+
 /** Work that any thread hands to the progress domain. */
 struct submission {
     struct mpsc_node node;
@@ -233,7 +249,8 @@ struct tryst_op {
      *  same status. */
     int32_t origin_fail;
     int32_t done_status;
-    uint32_t done_posted; /**< receive: slices posted, for the next DONE */
+    uint32_t done_posted;      /**< receive: slices posted, for the next DONE */
+    _Atomic(uint32_t) streams; /**< OP_COLL: enum op_streams */
 };
 
 /** Return the operation with this number in an entry's sends or recvs, or NULL. */
@@ -308,6 +325,16 @@ static inline void op_unhold(tryst_op *op)
 {
     if (--op->holds == 0)
         op_unref(op);
+}
+
+/** Let `op` change from `from` to `to`; false: it is not in `from`. Acquire and release:
+ *  what the last user of BUSY has written comes before. Any thread. */
+static inline bool op_streams_change(tryst_op *op, enum op_streams from,
+                                     enum op_streams to)
+{
+    uint32_t expected = from;
+    return atomic_compare_exchange_strong_explicit(
+        &op->streams, &expected, to, memory_order_acq_rel, memory_order_acquire);
 }
 
 /** Complete `op` towards the user, once; later calls do nothing. `text` (NULL: none) is

@@ -322,6 +322,8 @@ uint64_t pass_next_ns(const struct rendezvous *rdv)
     next_ns = earlier(next_ns, rdv->leave.until_ns);
     if (rdv->copies_busy)
         next_ns = earlier(next_ns, clock_now_ns(rdv->clock) + COPY_NAP_NS);
+    if (rdv->coll_calls.nap_ns && *rdv->coll_calls.nap_ns)
+        next_ns = earlier(next_ns, clock_now_ns(rdv->clock) + *rdv->coll_calls.nap_ns);
     return next_ns;
 }
 

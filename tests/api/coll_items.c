@@ -245,9 +245,15 @@ tryst_status coll_part_start(struct coll_part *part, tryst_step *step,
         has_in = false;
     const tryst_tensor *in_p = has_in ? &in : NULL, *out_p = has_out ? &out : NULL;
     part_begin(part);
-    if (part->prepared)
-        return tryst_coll_start(step, part->prepared, in_p, out_p, &own, &part->op);
-    return item->kind->start(item, step, in_p, out_p, &own, &part->op);
+    tryst_status status =
+        part->prepared
+            ? tryst_coll_start(step, part->prepared, in_p, out_p, &own, &part->op)
+            : item->kind->start(item, step, in_p, out_p, &own, &part->op);
+    if (status == TRYST_OK) {
+        twin_await(&part->in_twin, part->op);
+        twin_await(&part->out_twin, part->op);
+    }
+    return status;
 }
 
 void coll_part_poison(struct coll_part *part)

@@ -47,6 +47,8 @@ void gpu_close(struct gpu *gpu)
         CHECK_EQ(tryst_pool_close(gpu->strange_pools[i]), 0);
         tryst_event_close(gpu->devices[i], gpu->events[i]);
         tryst_stream_close(gpu->devices[i], gpu->streams[i]);
+        for (int s = 0; s < GPU_AWAITING; s++)
+            tryst_stream_close(gpu->devices[i], gpu->awaiting[i][s]);
         tryst_device_close(gpu->devices[i]);
     }
     tryst_close(gpu->stranger);

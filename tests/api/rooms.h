@@ -14,13 +14,15 @@
 
 #include "harness.h"
 
-enum { GPU_DEVICES = 2 };
+enum { GPU_DEVICES = 2, GPU_AWAITING = 3 };
 
 /** One rank's devices. */
 struct gpu {
     tryst_ctx *ctx;
     tryst_device *devices[GPU_DEVICES];
     void *streams[GPU_DEVICES], *events[GPU_DEVICES];
+    /** streams that wait for operations (twin_await), opened when they are needed */
+    void *awaiting[GPU_DEVICES][GPU_AWAITING];
     /* gpu_pools_open opens the members below. */
     /** Another context, whose memory the rank's own context has not allocated. */
     tryst_ctx *stranger;

@@ -337,6 +337,8 @@ static void part_start(struct harness_rank *rank, tryst_step *step, struct part 
                          &urgency, &part->op) != TRYST_OK)
         harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
     tryst_coll_release(coll);
+    twin_await(&part->in_twin, part->op);
+    twin_await(&part->out_twin, part->op);
 }
 
 static _Noreturn void part_fail(const struct part *part, const char *what, int b,

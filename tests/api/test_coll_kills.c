@@ -86,6 +86,8 @@ static void twins_place(struct harness_rank *rank, struct part *part, int i)
     if (part->in)
         twin_place(&part->in_twin, rank, part->in - GUARD, bytes,
                    asked && at % 2 == 0 ? i % 2 : -1, ROOM_STRANGE, late);
+    if (harness_setting("TRYST_TEST_AWAIT", 0))
+        part->data_twin.awaiting = i % GPU_AWAITING;
 }
 
 /* Of each two parts one has memory that peers map, and of each four two have an input
@@ -183,6 +185,7 @@ static void part_start(struct harness_rank *rank, tryst_step *step, struct part 
         status = tryst_barrier(step, name, &params, &part->op);
     if (status != TRYST_OK)
         harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+    twin_await(&part->data_twin, part->op);
 }
 
 /* ---- the judge --------------------------------------------------------------------- */

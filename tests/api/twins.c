@@ -53,12 +53,16 @@ void twin_open(struct twin *twin, const struct harness_rank *rank, void *host,
                : how < 3 ? ROOM_STRANGE
                          : ROOM_POOL,
                late);
+    uint64_t share = harness_setting("TRYST_TEST_AWAIT", 0);
+    if (share && below(random, 100) < share)
+        twin->awaiting = (int)below(random, GPU_AWAITING);
 }
 
 void twin_place(struct twin *twin, const struct harness_rank *rank, void *host,
                 size_t bytes, int device, enum room_how how, bool late)
 {
-    *twin = (struct twin){.host = host, .bytes = bytes, .used = bytes, .late = late};
+    *twin = (struct twin){
+        .host = host, .bytes = bytes, .used = bytes, .late = late, .awaiting = -1};
     if (device < 0 && !late)
         return;
     CHECK(rank->gpu);
@@ -160,6 +164,18 @@ void twin_tensor(const struct twin *twin, bool names_mem, tryst_tensor *tensor)
     if (tensor->data)
         tensor->data =
             (uint8_t *)twin->room.data + ((uint8_t *)tensor->data - twin->host);
+}
+
+void twin_await(const struct twin *twin, tryst_op *op)
+{
+    struct gpu *gpu = twin->gpu;
+    if (!gpu || twin->awaiting < 0)
+        return;
+    void **stream_p = &gpu->awaiting[twin->device][twin->awaiting];
+    if (!*stream_p)
+        CHECK_STATUS(tryst_stream_open(gpu->devices[twin->device], false, stream_p),
+                     TRYST_OK);
+    CHECK_STATUS(tryst_op_stream_wait(op, twin->device, *stream_p), TRYST_OK);
 }
 
 const char *twin_name(const struct twin *twin)

@@ -11,6 +11,8 @@
  *
  * TRYST_TEST_DEVICE (0): tensors of 100 that are on a device; half of these, and a
  * quarter of the others, are late. With 0 no twin does anything, and no device is opened.
+ * TRYST_TEST_AWAIT (0): twins of 100 with a stream that waits for the operation. A few
+ * streams do this for all twins, so each waits for many operations.
  *
  * Invariant: between twin_begin and the operation's end the test leaves the host memory
  * alone. One thread at a time uses a twin; several may use twins of one rank. */
@@ -34,6 +36,7 @@ struct twin {
     struct room room; /**< the memory on the device; data NULL: the host memory */
     uint8_t *staged;  /**< late: wrong bytes, then those of twin_begin */
     void *event;      /**< passes when the work queued by the twin is done */
+    int awaiting;     /**< number of the stream that waits for its operations; -1: none */
 };
 
 /** Draw the kind of the twin of `bytes` at `host`, and allocate it. */
@@ -52,6 +55,8 @@ void twin_pull(struct twin *twin);
 /** Let `tensor`, with data in the twin's host memory or NULL, describe the twin;
  *  `names_mem`: with the registration that device memory has, if it has one. */
 void twin_tensor(const struct twin *twin, bool names_mem, tryst_tensor *tensor);
+/** Let the twin's stream wait for an operation that was submitted with it. */
+void twin_await(const struct twin *twin, tryst_op *op);
 /** Return the kind of the twin, for messages. */
 const char *twin_name(const struct twin *twin);
 

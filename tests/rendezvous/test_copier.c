@@ -116,7 +116,8 @@ static void job_free(struct job *job)
 
 static tryst_status parts_open(void)
 {
-    struct copier_params params = {0};
+    static _Atomic(uint32_t) closed;
+    struct copier_params params = {.closed = &closed};
     tryst_status status = memory_cache_open(NULL, NULL, &cache);
     if (status != TRYST_OK)
         return status;
