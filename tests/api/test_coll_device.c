@@ -22,8 +22,7 @@
 #include <tryst/coll.h>
 #include <unistd.h>
 
-#include <cuda.h>
-
+#include "device_mapped.h"
 #include "support/fake_cuda/fake_cuda.h"
 
 enum { RANKS_MAX = 8, COUNTERS = 4, CUDA_LOST = 719 };
@@ -559,41 +558,6 @@ static void test_kernels(void **state)
 /* ---- ends while copies are in flight ----------------------------------------------- */
 
 enum { END_RANKS = 3, QUITS = 1, END_COUNT = 700001 };
-
-/* Device memory that is unmapped without waiting for the streams: a copy that touches it
- * afterwards ends the process. */
-struct mapped {
-    CUdeviceptr at;
-    size_t bytes;
-};
-
-static struct mapped mapped_open(size_t bytes, int device)
-{
-    struct CUmemLocation_st here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
-    CUmemAccessDesc access = {here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUmemAllocationProp prop = {.location = here,
-                                .requestedHandleTypes =
-                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
-    CUmemGenericAllocationHandle handle;
-    struct mapped mapped = {.bytes = bytes};
-    CHECK_EQ(cuMemCreate(&handle, bytes, &prop, 0), CUDA_SUCCESS);
-    CHECK_EQ(cuMemAddressReserve(&mapped.at, bytes, 0, 0, 0), CUDA_SUCCESS);
-    CHECK_EQ(cuMemMap(mapped.at, bytes, 0, handle, 0), CUDA_SUCCESS);
-    CHECK_EQ(cuMemSetAccess(mapped.at, bytes, &access, 1), CUDA_SUCCESS);
-    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
-    return mapped;
-}
-
-static void mapped_close(struct mapped *mapped)
-{
-    CHECK_EQ(cuMemUnmap(mapped->at, mapped->bytes), CUDA_SUCCESS);
-}
-
-/* Give the addresses back, after all copies of them would have been executed. */
-static void mapped_forget(struct mapped *mapped)
-{
-    CHECK_EQ(cuMemAddressFree(mapped->at, mapped->bytes), CUDA_SUCCESS);
-}
 
 /* Start an all-reduce of device memory; rank QUITS has `deadline_ns`. */
 static tryst_op *sum_start(tryst_step *step, const char *name, const struct mapped *in,
