@@ -19,6 +19,24 @@
  *  With a handle of TRYST_MEMORY_HOST, copies are done at once, streams and events are
  *  NULL and every event has passed, so the same code works for host and device.
  *
+ *  Streams that wait for operations (tryst_op_stream_wait). The first launch of a kernel
+ *  may load it, and then holds the driver until all streams of the process are idle; calls
+ *  that allocate, pin or free may do the same. If a stream waits for an operation
+ *  meanwhile, only operations end that need no call of the driver:
+ *
+ *  - A collective, all of whose tensors on devices are on the stream's device. The calling
+ *    thread queues all copies that are left of it, the last ones in the stream itself, so
+ *    the operation is complete when the stream has done these. Nothing here can hang it.
+ *    Still to avoid: ranks whose streams wait for different collectives at a time, in
+ *    crossing orders, while kernels are loaded behind the waits.
+ *  - Any other operation may hang: a send or a receive of device memory; a collective with
+ *    tensors on another device, or with a ready event for host memory; one whose stream
+ *    waits from a callback, beside 16 others for more than 0.25 s, without room in
+ *    TRYST_SHADOW_BYTES, or by a driver that can write no words.
+ *
+ *  An operation that fails lets the stream go on, behind copies that were queued already
+ *  and so behind the ready events of its tensors.
+ *
  *  From tryst_stream_open on, `device` is an open handle, never NULL. `stream` and
  *  `event` were opened for that device.
  *

@@ -679,20 +679,22 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
 /** Make a device's stream wait for `op`: work queued in `stream` (a CUstream of `device`)
  *  from here on begins when `op` is complete, with success or without; the operation's
  *  status shows which. Legal before completion, for any operation and any number of
- *  streams. The host does not wait: the first call starts the background thread if there
- *  is none (as TRYST_PROGRESS_THREAD=1).
+ *  streams. The first call starts the background thread if there is none (as
+ *  TRYST_PROGRESS_THREAD=1).
  *
  *  A kernel's first launch may wait for all streams of the process (CUDA loads kernels
- *  lazily), and so for `op`, which cannot end meanwhile: launch every kernel once before
- *  a stream waits, or set CUDA_MODULE_LOADING=EAGER.
+ *  lazily), and so for `op`. Whether `op` can end meanwhile depends on its kind; see
+ *  tryst/device.h, "Streams that wait for operations". Launch every kernel once before a
+ *  stream waits, or set CUDA_MODULE_LOADING=EAGER, where it cannot.
  *
  *  Owns:    the stream must live until `op` is complete.
- *  Thread:  any; from a callback too. Blocks: for the driver's part, and at a device's
- *           first use until its driver has started. The caller's device context stays
- *           current.
+ *  Thread:  any; from a callback too. Blocks: for the driver's part, at a device's first
+ *           use until its driver has started, and at most 0.25 s for collectives that
+ *           streams wait for already. The caller's device context stays current.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no such device), TRYST_E_UNSUPPORTED (no devices
- *           here), TRYST_E_MODULE, TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure,
- *           in the log; or no thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
+ *           here; or the stream is being captured into a graph), TRYST_E_MODULE,
+ *           TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure, in the log; or no
+ *           thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 /** Release the handle. A release before completion detaches the operation: it goes on,

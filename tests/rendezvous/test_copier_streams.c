@@ -351,6 +351,64 @@ static void test_cancel_flying(void **state)
     job_free(&job);
 }
 
+/* Take a range, and check that `from` to `upto` is left of it. */
+static void job_take(struct job *job, uint64_t from, uint64_t upto, const void *ready)
+{
+    const struct copier_rest *rest = &job->range.rest;
+    assert_true(streams_may_take(&streams, &job->range));
+    streams_take(&streams, &job->range);
+    reports_take();
+    assert_true(job->range.ended);
+    assert_int_equal(rest->from, from);
+    assert_int_equal(rest->upto, upto);
+    assert_ptr_equal(rest->ready, ready);
+}
+
+/* A range that is taken ends in each state, and its pieces in flight end without it. */
+static void test_take(void **state)
+{
+    struct job held, flying, canceled, ended;
+    struct hand_event *event = hand_event_make();
+    assert_int_equal(streams_prepare(&streams, &hand_row, 0), TRYST_OK);
+    job_init(&held, COPIER_FETCH, 3 * MIB, 0);
+    held.range.ready = event;
+    job_add(&held);
+    job_take(&held, 0, 3 * MIB, event);
+    assert_null(held.range.rest.flying);
+    job_free(&held);
+    job_init(&ended, COPIER_FETCH, 100, 0);
+    job_add(&ended);
+    (void)pass();
+    finish();
+    job_take(&ended, 100, 100, NULL);
+    job_free(&ended);
+
+    job_init(&flying, COPIER_FETCH, 6 * MIB, 1);
+    hand.fail_record = 1;
+    job_add(&flying);
+    (void)pass();
+    hand.fail_record = 1;
+    assert_false(streams_may_take(&streams, &flying.range));
+    job_take(&flying, 4 * MIB, 6 * MIB, NULL);
+    job_is(&flying, TRYST_OK, 0);
+    assert_non_null(flying.range.rest.flying);
+    assert_int_equal(hand_row.event_query(0, flying.range.rest.flying),
+                     TRYST_IN_PROGRESS);
+    job_init(&canceled, COPIER_FETCH, MIB, 2);
+    job_add(&canceled);
+    canceled.range.is_canceled = true;
+    copier_streams_update(&streams, &canceled.range);
+    job_take(&canceled, 0, 0, NULL);
+    assert_int_equal(canceled.range.status, TRYST_E_CANCELED);
+    job_free(&canceled);
+    finish();
+    assert_int_equal(hand_row.event_query(0, flying.range.rest.flying), TRYST_OK);
+    assert_int_equal(streams.ranges, 0);
+    flying.range.done = 4 * MIB; /* as its owner knows now */
+    job_free(&flying);
+    hand_event_free(event);
+}
+
 /* A call that fails once ends its range with status and text, and no other range. */
 static void test_call_fails(void **state)
 {
@@ -601,6 +659,7 @@ int main(void)
                                        TEST(test_ready),
                                        TEST(test_cancel_idle),
                                        TEST(test_cancel_flying),
+                                       TEST(test_take),
                                        TEST(test_call_fails),
                                        TEST(test_copy_fails_later),
                                        TEST(test_event_fails_for_a_time),

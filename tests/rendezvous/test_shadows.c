@@ -254,6 +254,32 @@ static void test_crossing(void **state)
     pool_close();
 }
 
+/* Plain memory is pinned alone, within the limit, and freed by the copier's thread. */
+static void test_pin_one(void **state)
+{
+    struct shadow first, second, third;
+    pool_open(4 * MIB);
+    first = get(3 * MIB - 5);
+    second = get(MIB);
+    third = get(100);
+    assert_false(shadow_is_pinned(&first));
+    assert_int_equal(shadow_pin(shadows, &hand_row, 0, &first), TRYST_OK);
+    assert_true(shadow_is_pinned(&first) && !first.mem);
+    assert_int_equal(hand.pinned_bytes, 3 * MIB);
+    hand.fail_pinned = 1;
+    assert_int_equal(shadow_pin(shadows, &hand_row, 0, &second), TRYST_E_NOMEM);
+    assert_int_equal(shadow_pin(shadows, &hand_row, 0, &second), TRYST_OK);
+    assert_int_equal(shadow_pin(shadows, &hand_row, 0, &third), TRYST_E_NOMEM);
+    assert_false(shadow_is_pinned(&third));
+    put(third);
+    put(first);
+    assert_int_equal(hand.pinned, 2); /* until the copier's thread comes */
+    shadows_pin(shadows, false, now_ns);
+    assert_int_equal(hand.pinned, 1);
+    put(second);
+    pool_close();
+}
+
 /* A pin that fails leaves plain memory, one warning, and another attempt later. */
 static void test_pin_fails(void **state)
 {
@@ -353,11 +379,16 @@ static void test_random(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_plain_then_pinned), TEST(test_many_at_a_time),
-        TEST(test_second_round),      TEST(test_busy),
-        TEST(test_miss_during_pin),   TEST(test_limit),
-        TEST(test_crossing),          TEST(test_pin_fails),
-        TEST(test_no_memory),         TEST(test_random)};
+    const struct CMUnitTest tests[] = {TEST(test_plain_then_pinned),
+                                       TEST(test_many_at_a_time),
+                                       TEST(test_second_round),
+                                       TEST(test_busy),
+                                       TEST(test_miss_during_pin),
+                                       TEST(test_limit),
+                                       TEST(test_crossing),
+                                       TEST(test_pin_one),
+                                       TEST(test_pin_fails),
+                                       TEST(test_no_memory),
+                                       TEST(test_random)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
