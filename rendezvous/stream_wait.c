@@ -329,9 +329,18 @@ static tryst_status coll_wait_try(tryst_op *op, bool may_take,
     return status;
 }
 
+/* Wait until the copies of an operation have begun, in the progress domain. */
+static void begin_await(const tryst_op *op)
+{
+    while (atomic_load_explicit(&op->streams, memory_order_acquire) ==
+               OP_STREAMS_UNBEGUN &&
+           atomic_load_explicit(&op->outcome, memory_order_acquire) == TRYST_IN_PROGRESS)
+        take_nap();
+}
+
 /* Let the stream wait without a gate. TRYST_E_UNSUPPORTED: a gate is the only way. Waits
- * a moment if need be: until the copies have begun, the copier's thread returns from the
- * driver, or other take-overs have ended. */
+ * a moment if need be: until the copies have begun; and, for a limited time, until the
+ * copier's thread returns from the driver, or other take-overs have ended. */
 static tryst_status coll_stream_wait(tryst_op *op, const struct memory_ops *memory,
                                      int32_t device, void *stream)
 {
@@ -340,6 +349,8 @@ static tryst_status coll_stream_wait(tryst_op *op, const struct memory_ops *memo
     if (atomic_load_explicit(&op->streams, memory_order_acquire) == OP_STREAMS_GATE)
         return TRYST_E_UNSUPPORTED;
     bool in_progress = progress_is_mine(op->rdv);
+    if (!in_progress)
+        begin_await(op);
     uint64_t until_ns = clock_monotonic_ns() + TAKE_WAIT_NS;
     while (status == TRYST_AGAIN) {
         /* acquire: pairs with op_complete_all. */

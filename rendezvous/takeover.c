@@ -402,12 +402,11 @@ static void watch_moved(struct copier_range *range)
 }
 
 /* Queue the end word behind fetch and bring, and let the copier poll the event behind it.
- * A device that refuses even this is lost: nothing of it is awaited. */
-static void end_queue(struct takeover *takeover, const struct takeover_params *params)
+ * Without an event the device is lost: nothing of it is awaited. */
+static void end_queue(struct takeover *takeover, const struct takeover_params *params,
+                      bool has_event)
 {
     void *stream = params->stream;
-    bool has_event =
-        event_set(takeover, takeover->stream) && stream_follow(takeover, stream);
     (void)note(takeover, takeover->ops->stream_write_word(takeover->device, stream,
                                                           word(takeover, END),
                                                           takeover->values[END]));
@@ -443,10 +442,13 @@ static void take(struct takeover *takeover, const struct takeover_params *params
     for (uint32_t i = 0; i < params->count; i++)
         copier_take(params->copier, params->range(params->arg, i));
     fetch_queue(takeover, params);
+    bool has_event = event_set(takeover, takeover->stream);
     if (takeover->status == TRYST_OK)
         gate_queue(takeover, params->stream);
+    /* the fetch is done before the gate opens, unless the operation fails */
+    has_event = has_event && stream_follow(takeover, params->stream);
     bring_queue(takeover, params);
-    end_queue(takeover, params);
+    end_queue(takeover, params, has_event);
     atomic_store_explicit(&takeover->is_used, true, memory_order_relaxed);
 }
 

@@ -13,7 +13,7 @@
  *                                     │
  *      progress thread      polls the words; flows and sums; opens the gate
  *                                     │
- *      the caller's stream  ready ─ gate ─ the bring ─ end word ─ what the program queues
+ *      the caller's stream  gate ─ ready ─ the bring ─ end word ─ what the program queues
  *
  *  Device and progress thread meet in pinned words only. The copier's pieces in flight
  *  are awaited by event, in the stream that goes on with the range.

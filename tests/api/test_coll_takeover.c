@@ -439,7 +439,7 @@ static void refused_main(struct harness_rank *rank)
     for (unsigned nth = 1; nth < 5; nth++)
         for (unsigned i = 0; i < COUNT_OF(functions); i++) {
             struct job job; /* a context's first wait opens what others use */
-            job_open(&job, rank, nth % 2 ? 30000 : ELEMENTS_MAX);
+            job_open(&job, rank, nth % 2 ? 30000 : 200000);
             refused_call(rank, ++id, &job, functions[i], nth);
             job_close(&job);
         }
