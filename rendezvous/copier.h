@@ -52,7 +52,7 @@ enum copier_way {
 
 enum copier_state { COPIER_HELD, COPIER_OPEN, COPIER_ENDED };
 
-/** What the copier had not done of a range that was taken. */
+/** The part of a taken range that the copier has not done. */
 struct copier_rest {
     uint64_t from; /**< bytes before this one are copied, or in flight */
     uint64_t upto; /**< end of what is left; `from` after a failure or a cancel */

@@ -8,9 +8,9 @@
  * copier's thread pins an arena for them later. So a program that repeats its operations
  * soon gets pinned shadows alone, and pins nothing more.
  *
- * A stream may wait for a collective whose shadow is plain memory, and needs it pinned
- * (takeover.h). Such a shadow is pinned alone, and returns to the copier's thread, which
- * unpins and frees it.
+ * A take-over (takeover.h) needs pinned shadows. A shadow that was plain memory is pinned
+ * alone then, and stays pinned until the close: to unpin may wait for a stream that waits
+ * for a collective.
  *
  * Growth: an arena has the missed bytes rounded up to a power of two, so the arenas are
  * at most about twice what was ever used at a time. At the limit, an arena for a shadow
@@ -409,7 +409,6 @@ void shadows_pin(struct shadows *shadows, bool idle, uint64_t now_ns)
     if (!shadows)
         return;
     pthread_mutex_lock(&shadows->lock);
-    lone_free(shadows);
     if (demand_is_due(shadows, idle, now_ns)) {
         demand = shadows->demand;
         shadows->demand = (struct demand){0};

@@ -289,8 +289,8 @@ static void take_nap(void)
     (void)nanosleep(&nap, NULL);
 }
 
-/* Let the stream wait for the copies of an operation, whose streams were `state` before
- * they were BUSY. Returns coll_calls.stream_wait. */
+/* Let the stream wait for the copies of an operation. `state`: its streams, before they
+ * were BUSY. Returns coll_calls.stream_wait. */
 static tryst_status copies_wait(tryst_op *op, enum op_streams state,
                                 const struct memory_ops *memory, int32_t device,
                                 void *stream)

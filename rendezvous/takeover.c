@@ -33,7 +33,7 @@ enum {
     /* Pieces of a fetch: each costs two entries of the stream's queue, of which a driver
      * holds about a thousand. */
     PIECES_MAX = 64,
-    TRIES = 16 /* of a call whose failure would lose the end of copies */
+    TRIES = 16 /* of each call that marks the end of copies */
 };
 
 enum word { GATE, FETCHED, END, WORDS };
@@ -239,8 +239,10 @@ static tryst_status prepare(const struct takeover_params *params,
     /* The word has this value already: a stream that is being captured refuses. */
     status = params->ops->stream_write_word(params->device, params->stream,
                                             word(takeover, END), takeover->values[END]);
+    if (status != TRYST_OK)
+        return TRYST_E_UNSUPPORTED;
     *takeover_p = takeover;
-    return status == TRYST_OK ? status : TRYST_E_UNSUPPORTED;
+    return TRYST_OK;
 }
 
 /* ---- the fetch --------------------------------------------------------------------- */
@@ -272,18 +274,38 @@ static uint64_t piece_end(const struct takeover *takeover, const struct copier_r
     return end < rest->upto ? end : rest->upto;
 }
 
-/* Let `stream` wait for what comes before the rest of a range. */
-static bool rest_await(struct takeover *takeover, void *stream,
-                       const struct copier_rest *rest)
+/* Let `stream` wait for an event behind copies. False: the device is lost. */
+static bool stream_follow(struct takeover *takeover, void *stream, void *event)
 {
-    const struct memory_ops *ops = takeover->ops;
+    for (int i = 0; i < TRIES; i++) {
+        tryst_status status = takeover->ops->stream_wait(takeover->device, stream, event);
+        if (status == TRYST_OK)
+            return true;
+        (void)note(takeover, status);
+    }
+    return false;
+}
+
+/* Let both streams wait for the pieces in flight, also those of a range that has failed:
+ * the end word comes behind them. False: the device is lost. */
+static bool flying_await(struct takeover *takeover, const struct takeover_params *params)
+{
     bool is_good = true;
-    if (rest->flying)
-        is_good =
-            note(takeover, ops->stream_wait(takeover->device, stream, rest->flying));
-    if (is_good && rest->ready)
-        is_good = note(takeover, ops->stream_wait(takeover->device, stream, rest->ready));
+    for (uint32_t i = 0; i < params->count && is_good; i++) {
+        const struct copier_range *range = params->range(params->arg, i);
+        void *stream = range->way == COPIER_FETCH ? takeover->stream : params->stream;
+        if (range->rest.flying)
+            is_good = stream_follow(takeover, stream, range->rest.flying);
+    }
     return is_good;
+}
+
+/* Let `stream` wait for the ready event of a range, unless it has passed. */
+static bool ready_await(struct takeover *takeover, void *stream,
+                        const struct copier_rest *rest)
+{
+    return !rest->ready || note(takeover, takeover->ops->stream_wait(
+                                              takeover->device, stream, rest->ready));
 }
 
 /* Queue a piece of a fetch, and the word behind it. */
@@ -307,7 +329,7 @@ static void range_fetch(struct takeover *takeover, struct copier_range *range)
     uint64_t at = rest->from;
     range->pieces_before = takeover->values[FETCHED] - takeover->before;
     range->pieces = pieces_of(takeover, rest);
-    if (!range->pieces || !rest_await(takeover, takeover->stream, rest))
+    if (!range->pieces || !ready_await(takeover, takeover->stream, rest))
         return;
     for (uint32_t i = 0; i < range->pieces; i++) {
         uint64_t end = piece_end(takeover, rest, i);
@@ -359,7 +381,7 @@ static void bring_queue(struct takeover *takeover, const struct takeover_params 
         const struct copier_rest *rest = &range->rest;
         if (range->way != COPIER_BRING || takeover->status != TRYST_OK)
             continue;
-        bool is_good = rest_await(takeover, params->stream, rest);
+        bool is_good = ready_await(takeover, params->stream, rest);
         if (is_good && rest->upto > rest->from)
             (void)note(takeover,
                        takeover->ops->copy_async(takeover->device, params->stream,
@@ -375,18 +397,6 @@ static bool event_set(struct takeover *takeover, void *stream)
     for (int i = 0; i < TRIES; i++) {
         tryst_status status =
             takeover->ops->event_record(takeover->device, stream, takeover->event);
-        if (status == TRYST_OK)
-            return true;
-        (void)note(takeover, status);
-    }
-    return false;
-}
-
-static bool stream_follow(struct takeover *takeover, void *stream)
-{
-    for (int i = 0; i < TRIES; i++) {
-        tryst_status status =
-            takeover->ops->stream_wait(takeover->device, stream, takeover->event);
         if (status == TRYST_OK)
             return true;
         (void)note(takeover, status);
@@ -441,12 +451,13 @@ static void take(struct takeover *takeover, const struct takeover_params *params
     values_raise(takeover);
     for (uint32_t i = 0; i < params->count; i++)
         copier_take(params->copier, params->range(params->arg, i));
+    bool has_event = flying_await(takeover, params);
     fetch_queue(takeover, params);
-    bool has_event = event_set(takeover, takeover->stream);
+    has_event = event_set(takeover, takeover->stream) && has_event;
     if (takeover->status == TRYST_OK)
         gate_queue(takeover, params->stream);
     /* the fetch is done before the gate opens, unless the operation fails */
-    has_event = has_event && stream_follow(takeover, params->stream);
+    has_event = has_event && stream_follow(takeover, params->stream, takeover->event);
     bring_queue(takeover, params);
     end_queue(takeover, params, has_event);
     atomic_store_explicit(&takeover->is_used, true, memory_order_relaxed);

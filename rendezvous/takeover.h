@@ -29,9 +29,10 @@
  *       └──── takeover_put, and the copier has seen its event pass ◀── ENDED
  *
  *  Invariants:
- *  - While a gate is CLOSED, or a collective's gate of stream_wait.c is, neither the copier nor a take-over makes a call that may
- *    wait for idle streams: to pin, to open a stream, to allocate. What a take-over needs
- *    of these it does first, before it takes a range, or it is tried again later.
+ *  - While a gate is CLOSED, or a collective's gate of stream_wait.c, neither the copier
+ *    nor a take-over makes a call that may wait for idle streams: to pin, to free, to open
+ *    the streams of take-overs. A take-over makes such calls first, before it takes a
+ *    range, or is tried again later.
  *  - A failed take-over has a status, and ends as others do. Its gate is opened, too.
  *  - A range's memory is in use until the take-over has ENDED.
  *  - Words only grow, so a stream that is late passes the words of later take-overs.
@@ -52,11 +53,11 @@
 struct shadow;
 struct takeover;
 
-/** What the take-overs of one copier share; guarded by copier_hold. */
+/** The shared state of a copier's take-overs; guarded by copier_hold. */
 struct takeovers {
     struct list homes; /**< struct takeover_home: one per device */
-    _Atomic(uint32_t)
-        *closed; /**< copier_params.closed; here, the gates that are CLOSED */
+    /** copier_params.closed, to which the CLOSED gates here are added. */
+    _Atomic(uint32_t) *closed;
 };
 
 void takeovers_open(struct takeovers *takeovers, _Atomic(uint32_t) *closed);
@@ -70,7 +71,7 @@ static inline bool takeovers_closed(const struct takeovers *takeovers)
     return atomic_load_explicit(takeovers->closed, memory_order_relaxed) != 0;
 }
 
-/** What to take over. */
+/** The ranges to take over, and the stream that waits. */
 struct takeover_params {
     struct copier *copier;
     struct shadows *shadows;

@@ -30,9 +30,9 @@
  *    Still to avoid: ranks whose streams wait for different collectives at a time, in
  *    crossing orders, while kernels are loaded behind the waits.
  *  - Any other operation may hang: a send or a receive of device memory; a collective with
- *    tensors on another device, or with a ready event for host memory; one whose stream
- *    waits from a callback, beside 16 others for more than 0.25 s, without room in
- *    TRYST_SHADOW_BYTES, or by a driver that can write no words.
+ *    tensors on another device, or with a ready event for host memory; a wait from a
+ *    callback, beside 16 other waits that last more than 0.25 s, without room in
+ *    TRYST_SHADOW_BYTES, or with a driver that cannot write words.
  *
  *  An operation that fails lets the stream go on, behind copies that were queued already
  *  and so behind the ready events of its tensors.
