@@ -14,8 +14,8 @@
  *  A host tensor with a ready event has a shadow as well: fetch and bring wait for the
  *  event.
  *
- *  A stream may wait for the collective: its thread then takes the rest of the copies over
- *  (rendezvous/takeover.h), and the progress thread polls words of the device instead of
+ *  A stream may wait for the collective: that thread then takes the rest of the copies
+ *  over (rendezvous/takeover.h), and the progress thread polls words of the device instead of
  *  getting the copier's reports.
  *
  *  Invariants: a slice of the own term is added or sent only once it is fetched
@@ -56,7 +56,7 @@ void coll_copies_bring_all(struct coll_run *run);
 void coll_copies_cancel(struct coll_run *run);
 /** Follow the raised urgency of the run. */
 void coll_copies_raise(struct coll_run *run);
-/** End the copies: the result is complete, or the run has failed and no flow is left. True
+/** End the copies: the result is complete, or the run has failed without live flows. True
  *  if no copy is in flight, none will begin, and no other thread uses the run. */
 bool coll_copies_end(struct coll_run *run);
 /** Poll the copies that are taken over, and the runs that another thread uses. */

@@ -49,7 +49,8 @@ tryst_status group_key(const tryst_group *group, int src, int dst, const char *e
 tryst_key *name_key(const char *name);
 
 /** Submit an operation of kind OP_COLL to `step`, as `params` (this version's, or NULL)
- *  require. `copies`: it is on device memory (OP_STREAMS_UNBEGUN). `label` is its key, of which a reference is taken. coll_calls.begin gets
+ *  require. `copies`: it is on device memory (OP_STREAMS_UNBEGUN). `label` is its key,
+ *  of which a reference is taken. coll_calls.begin gets
  *  `coll` under the progress lock, perhaps before this returns. `op_p` NULL: the caller
  *  keeps no handle. TRYST_OK; TRYST_E_ABORTED, TRYST_E_NOMEM, with a text for
  *  tryst_last_error: nothing happened. Any thread. */

@@ -90,7 +90,8 @@ struct copier_range {
     /** True in the last `moved`; the two members below are then final. A thread other
      *  than the copier's reads them after `moved` has signalled it. */
     bool ended;
-    /** TRYST_OK: all bytes are copied, or the range was taken. TRYST_E_CANCELED, TRYST_E_NOMEM, or the status of
+    /** TRYST_OK: all bytes are copied, or the range was taken. TRYST_E_CANCELED,
+     *  TRYST_E_NOMEM, or the status of
      *  the driver's call that failed. */
     tryst_status status;
     char text[COPIER_TEXT_BYTES]; /**< the reason of a failure, a sentence; else "" */

@@ -52,7 +52,7 @@ struct arena {
     int32_t device;
 };
 
-/* Plain memory that shadow_pin has pinned, when its shadow has come back: the record is in
+/* Plain memory that shadow_pin has pinned, once its shadow is back: the record is in
  * the memory itself. */
 struct lone {
     struct list_node node;

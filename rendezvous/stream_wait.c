@@ -12,7 +12,8 @@
  * lock, for which the thread that makes those calls may wait.
  *
  * Invariants: An operation that a stream waits for by a gate is not taken over later: the
- * end of the take-over could wait behind the gate. A word is used again, and its page freed, only when every stream that waits
+ * end of the take-over could wait behind the gate. A word is used again, and
+ * its page freed, only when every stream that waits
  * for it has passed it: an event queued behind the wait reports so.
  */
 #include "stream_wait.h"

@@ -128,7 +128,7 @@ static tryst_status takeover_make(struct takeover_home *home, struct takeovers *
                : status;
 }
 
-/* Use both operations on words once: where a kernel does one, its first launch is here. */
+/* Use both operations on words once, so that kernels for them are loaded here. */
 static tryst_status words_try(const struct takeover_home *home)
 {
     const struct takeover *first = home->takeovers;
@@ -194,7 +194,7 @@ static tryst_status shadows_prepare(const struct takeover_params *params)
 }
 
 /* Make all calls that may wait for idle streams. TRYST_AGAIN: a gate is closed. Also pin
- * what shadows have missed so far: where a gate is always closed, the copier never can. */
+ * all that shadows have missed: where a gate is always closed, the copier never can. */
 static tryst_status calls_prepare(const struct takeover_params *params)
 {
     struct takeovers *takeovers = copier_takeovers(params->copier);

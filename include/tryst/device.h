@@ -20,16 +20,16 @@
  *  NULL and every event has passed, so the same code works for host and device.
  *
  *  Streams that wait for operations (tryst_op_stream_wait). The first launch of a kernel
- *  may load it, and then holds the driver until all streams of the process are idle; calls
+ *  may load it, and then holds the driver until all streams of the process idle; calls
  *  that allocate, pin or free may do the same. If a stream waits for an operation
  *  meanwhile, only operations end that need no call of the driver:
  *
- *  - A collective, all of whose tensors on devices are on the stream's device. The calling
+ *  - A collective with all its device tensors on the stream's device. The calling
  *    thread queues all copies that are left of it, the last ones in the stream itself, so
  *    the operation is complete when the stream has done these. Nothing here can hang it.
  *    Still to avoid: ranks whose streams wait for different collectives at a time, in
  *    crossing orders, while kernels are loaded behind the waits.
- *  - Any other operation may hang: a send or a receive of device memory; a collective with
+ *  - Any other operation may hang: a send or receive of device memory; a collective with
  *    tensors on another device, or with a ready event for host memory; a wait from a
  *    callback, beside 16 other waits that last more than 0.25 s, without room in
  *    TRYST_SHADOW_BYTES, or with a driver that cannot write words.

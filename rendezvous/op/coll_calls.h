@@ -57,7 +57,8 @@ struct coll_calls {
      *  NULL: none. */
     void (*device_started)(void *arg, tryst_status status);
     /** Let `stream` of `device` wait for the copies of `op`, an OP_COLL on device memory.
-     *  The caller has made op->streams BUSY; `follows`: they were TAKEN. TRYST_OK: it waits.
+     *  The caller has made op->streams BUSY; `follows`: they were TAKEN. TRYST_OK: it
+     *  waits.
      *  TRYST_AGAIN: not now; TRYST_E_UNSUPPORTED: in no way but a gate; in both cases
      *  nothing happened. Another status: taken over, and the operation fails with this
      *  status. Any thread but one that holds the progress lock, unless `follows`. NULL:
