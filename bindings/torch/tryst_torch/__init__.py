@@ -48,12 +48,12 @@ def _open(options, _backend_options):
 
 
 def register() -> None:
-    """Register the backend "tryst" for tensors on the CPU, once; later calls do nothing."""
+    """Register the backend "tryst" for tensors on the CPU and on CUDA devices, once; later calls do nothing."""
     backends = torch.distributed.Backend
     if "TRYST" in backends._plugins:
         return
     known = inspect.signature(backends.register_backend).parameters
-    devices = {"devices": ["cpu"]} if "devices" in known else {}  # since PyTorch 2.1
+    devices = {"devices": ["cpu", "cuda"]} if "devices" in known else {}  # since PyTorch 2.1
     backends.register_backend("tryst", _open, extended_api=True, **devices)
 
 

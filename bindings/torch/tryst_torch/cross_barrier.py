@@ -459,6 +459,9 @@ def _model_require(model):
         if type(parameter) is not torch.nn.Parameter:
             raise ValueError(f"cannot train {name}, a {type(parameter).__name__}, with tryst_torch.CrossBarrier: only "
                              "plain parameters can be waited for")
+        if not parameter.is_cpu:
+            raise ValueError(f"cannot train {name} on {parameter.device} with tryst_torch.CrossBarrier: it defers the steps "
+                             "of parameters on the CPU alone; use tryst_torch.ddp_hook alone")
     if getattr(model, "mixed_precision", None) is not None or getattr(model, "_delay_all_reduce_params", None):
         raise ValueError("cannot train with DistributedDataParallel's mixed_precision or delay_all_reduce_named_params "
                          "and tryst_torch.CrossBarrier: use tryst_torch.ddp_hook alone")
