@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors on a device: programs of other tests run on one over a CUDA driver without a GPU (device/), and give the bits
-that they give on the CPU. The arguments behind the number of ranks choose among programs, ddp and fsdp. FSDP2 is left out
-without them: it trains, but some parameters differ from the CPU's in their last bits, for a reason that is not known.
+that they give on the CPU. The arguments behind the number of ranks name functions of this file: programs, ddp, fsdp,
+pipelining; or killed, alone. --whole: all their cases, and more steps. Without arguments: the first four, whole.
 
 On this device each value is written later than the call that computes it returns, and reading memory too early, or after
 its end, ends the process. FAKE_CUDA_DELAY_US and FAKE_CUDA_LAZY of the environment are the driver's (fake_cuda.h).
 """
 
 import contextlib
+import gc
 import inspect
+import signal
 import sys
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -23,16 +26,23 @@ except ImportError as error:
 
 import test_ddp  # noqa: E402
 import test_fsdp  # noqa: E402
+import test_killed  # noqa: E402
 import test_operations  # noqa: E402
+import test_pipelining  # noqa: E402
 import tryst_torch  # noqa: E402
 from ranks import check, gloo, over, raises, run_jobs  # noqa: E402
 
 DEVICE = torch.device(fake_gpu.NAME, 0)
+STEPS = 20
+NAMES = [name for name in sys.argv[2:] if name != "--whole"] or ["programs", "ddp", "fsdp", "pipelining"]
+WHOLE = "--whole" in sys.argv or len(sys.argv) == 2
 # Sparse tensors and their conversions, which the device does not have; refusals of what is on the CPU.
-LEFT_OUT = {"test_all_reduce_sparse", "test_refused", "test_roots"}
+LEFT_OUT = {"test_all_reduce_sparse", "test_refused"}
 
 
 def to_cpu(value):
+    if isinstance(value, dict):
+        return {name: to_cpu(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_cpu(one) for one in value]
     return value.cpu() if isinstance(value, torch.Tensor) else value
@@ -144,6 +154,10 @@ def futures():
     several = [torch.ones(3), torch.ones(5, dtype=torch.int64)]
     value = dist.group.WORLD.allreduce_coalesced(several).get_future().wait()
     check([one.sum().item() for one in value] == [3 * size, 5 * size], "a value of two works")
+    dist.all_reduce(several[0], async_op=True)
+    dist.all_reduce(torch.ones(2, device="cpu"), async_op=True)
+    dist.barrier(async_op=True).get_future().wait()  # of works on two devices
+    check(several[0].sum().item() == 3 * size * size, "a sum before a barrier")
 
 
 def refused():
@@ -159,12 +173,11 @@ def programs():
         dist.barrier()
 
 
-def by_need(world):
-    """The hook of tryst_torch, which test_ddp.train cannot register: its state needs the replica."""
+def train(optimizer_of, evaluate=None):
+    """Train DistributedDataParallel of the process group; return losses and parameters. `optimizer_of` takes the replica."""
     torch.manual_seed(1)
-    replica = DistributedDataParallel(test_ddp.model(), process_group=world, bucket_cap_mb=0.05)
-    replica.register_comm_hook(tryst_torch.HookState(replica, piece_bytes=4096), tryst_torch.ddp_hook)
-    optimizer = torch.optim.SGD(replica.parameters(), lr=0.1)
+    replica = DistributedDataParallel(test_ddp.model(), bucket_cap_mb=0.05)
+    optimizer = optimizer_of(replica)
     torch.manual_seed(100 + dist.get_rank())
     losses = []
     for _ in range(test_ddp.STEPS):
@@ -173,43 +186,89 @@ def by_need(world):
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
-    return losses
+        if evaluate:
+            losses.append(evaluate(replica.module))
+    return losses, [parameter.detach().clone() for parameter in replica.parameters()]
+
+
+def sgd(replica):
+    return torch.optim.SGD(replica.parameters(), lr=0.05, momentum=0.9, foreach=False)
+
+
+def by_need(replica):
+    replica.register_comm_hook(tryst_torch.HookState(replica, piece_bytes=4096), tryst_torch.ddp_hook)
+    return sgd(replica)
+
+
+def deferred(replica):
+    optimizer = sgd(replica)
+    tryst_torch.CrossBarrier(replica, optimizer, piece_bytes=4096)
+    return optimizer
+
+
+def elsewhere(model):
+    """Use the model in another stream, which waits for the current one, and for which the current one does not wait."""
+    side = contextlib.nullcontext()
+    if torch.get_default_device() == DEVICE:
+        stream = torch.Stream(device=DEVICE)
+        stream.wait_stream(torch.accelerator.current_stream())
+        side = fake_gpu.stream(stream)
+    model.eval()
+    with side, torch.inference_mode():
+        value = model(torch.ones(4, 32)).square().sum().item()
+    model.train()
+    return value
 
 
 def ddp():
     world = dist.group.WORLD
-    return [test_ddp.train(world), test_ddp.train(world, hook=test_ddp.averaging_hook),
-            test_ddp.train(world, gradient_as_bucket_view=True), by_need(world)]
+    results = {"a hook": test_ddp.train(world, hook=test_ddp.averaging_hook),
+               "CrossBarrier, and another stream": train(deferred, elsewhere)}
+    if WHOLE:
+        results.update({"DDP": test_ddp.train(world), "views of buckets": test_ddp.train(world, gradient_as_bucket_view=True),
+                        "pieces by need": train(by_need), "CrossBarrier": train(deferred)})
+    return results
 
 
 def fsdp():
-    names = ["float32", "float32 that keeps its parameters", "bfloat16", "accumulation", "HSDP"]
+    names = ["float32", "HSDP"]
+    if WHOLE:
+        test_fsdp.STEPS = STEPS
+        names += ["float32 that keeps its parameters", "bfloat16", "accumulation", "HSDP with accumulation",
+                  "HSDP in bfloat16"]
     cases = {name: test_fsdp.CASES[name] for name in names if test_fsdp.is_possible(test_fsdp.CASES[name])}
     return {name: test_fsdp.train(**options) for name, options in cases.items()}
 
 
-def bits(value):
-    """A form in which results of both devices can be compared."""
-    if isinstance(value, dict):
-        return {name: bits(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [bits(one) for one in value]
-    return value.cpu().contiguous().view(torch.uint8).tolist() if isinstance(value, torch.Tensor) else value
+def pipelining():
+    if not WHOLE:
+        return test_pipelining.train("Schedule1F1B")
+    test_pipelining.STEPS = STEPS
+    return test_pipelining.program()
 
 
-def behind_messages(program):
-    """The library loads the CUDA driver for the first tensor on a device. A collective that comes before this has ended
-    ends the process in shadows.c:arena_open, since the shadow that it takes has no driver yet; a message waits."""
-    messages()
-    return program()
+def killed():
+    """A rank that is killed or stopped, as in test_killed.py, with tensors on the device. Not in a rank: this starts some."""
+    runs = test_killed.runs_of(test_killed.possible()) if WHOLE else [[("sharded", signal.SIGKILL)]]
+    with on(DEVICE), tempfile.TemporaryDirectory() as folder:
+        return test_killed.are_right(test_killed.results(int(sys.argv[1]), folder, runs))
 
 
 def compare(cpu, device, what):
+    """Compare results, which are dictionaries, lists, tensors and numbers."""
     if isinstance(cpu, dict):
         for name, value in cpu.items():
             compare(value, device[name], f"{what}, {name}")
-        return
-    check(cpu == device, f"{what}: {device} on the device, and {cpu} on the CPU")
+    elif isinstance(cpu, (list, tuple)):
+        check(len(cpu) == len(device), f"{what}: {len(device)} values on the device, {len(cpu)} on the CPU")
+        for index, (one, other) in enumerate(zip(cpu, device)):
+            compare(one, other, f"{what}, {index}")
+    elif isinstance(cpu, torch.Tensor):
+        same = torch.equal(*(one.reshape(-1).view(torch.uint8) for one in (cpu, device)))
+        check(same, f"{what}: the device's tensor of {list(cpu.shape)} differs from the CPU's by "
+                    f"{(cpu.double() - device.double()).abs().max().item() if cpu.numel() else 0:.2g}")
+    else:
+        check(cpu == device, f"{what}: {device} on the device, {cpu} on the CPU")
 
 
 @contextlib.contextmanager
@@ -221,18 +280,25 @@ def on(device):
         torch.set_default_device(None)
 
 
+def compare_both(name):
+    results = []
+    for device in ("cpu", DEVICE):
+        with on(device):
+            results.append(to_cpu(over("tryst", globals()[name])))
+    gc.collect()  # FSDP2's models are in cycles, which Python does not free at its end
+    compare(*results, name)
+
+
 def body():
-    wanted = sys.argv[2:] or ["programs", "ddp"]
-    if "programs" in wanted:
-        with on(DEVICE):
-            over("tryst", programs)
-            over(f"cpu:tryst,{fake_gpu.NAME}:tryst", one_world)
-    for name in (one for one in wanted if one != "programs"):
-        results = []
-        for device in ("cpu", DEVICE):
-            with on(device):
-                results.append(bits(over("tryst", behind_messages, globals()[name])))
-        compare(*results, name)
+    for name in NAMES:
+        if name == "programs":
+            with on(DEVICE):
+                over("tryst", programs)
+                over(f"cpu:tryst,{fake_gpu.NAME}:tryst", one_world)
+        else:
+            compare_both(name)
 
 
+if NAMES == ["killed"]:
+    sys.exit(not killed())
 run_jobs(body)

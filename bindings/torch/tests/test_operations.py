@@ -27,7 +27,8 @@ def equal(ours, theirs, what):
         for one, other in zip(ours, theirs):
             equal(one, other, what)
         return
-    check(torch.equal(ours, theirs.to(ours.dtype)), f"{what} of {ours.dtype}: {ours} and, by gloo, {theirs}")
+    if not torch.equal(ours, theirs.to(ours.dtype)):
+        raise AssertionError(f"rank {dist.get_rank()}: {what} of {ours.dtype}: {ours} and, by gloo, {theirs}")
 
 
 def wide(tensor):

@@ -59,9 +59,9 @@ def register() -> None:
 
 def replace_gloo() -> None:
     """Open tryst wherever this process opens a process group of gloo from here on, for libraries that name gloo
-    themselves; for tensors on the CPU only. Call it on all ranks, before init_process_group; TORCH_TRYST_REPLACE_GLOO=1
-    calls it with the import. `torch.distributed.get_backend` still returns "gloo". Later calls do nothing. Raises
-    RuntimeError where a process group is open already."""
+    themselves. Call it on all ranks, before init_process_group; TORCH_TRYST_REPLACE_GLOO=1 calls it with the import.
+    `torch.distributed.get_backend` still returns "gloo". Later calls do nothing. Raises RuntimeError where a process
+    group is open already."""
     gloo.replace(_open)
 
 

@@ -176,7 +176,7 @@ def ddp_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[
     if barrier is not None:
         barrier._bucket_begins()
         barrier._take(bucket, state.start(bucket))
-        done = torch.futures.Future()
+        done = torch.futures.Future(devices=[] if buffer.is_cpu else [buffer.device])
         done.set_result(buffer)
         return done
     pieces = state.start(bucket)

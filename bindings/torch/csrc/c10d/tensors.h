@@ -22,8 +22,9 @@
 namespace tryst_torch
 {
 
-/** Take tensors of PyTorch's device type PrivateUse1, too, as memory of a CUDA device with
- *  events of the CUDA driver. For a backend of PyTorch that has its own allocator. */
+/** Take tensors of PyTorch's device type PrivateUse1, too, as memory of a CUDA device
+ *  with events of the CUDA driver. For a backend of PyTorch that has its own
+ *  allocator. */
 void private_device_take();
 
 /** Throw an error unless `tensor` is dense, and on the CPU or a CUDA device. `what` names

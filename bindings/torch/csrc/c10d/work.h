@@ -9,8 +9,8 @@
  *  An operation without copies and without a future finishes in the progress thread. A
  *  future is completed by the finisher thread, because its functions may run Python and
  *  wait. Copies of tensors on a device are queued by the first waiter in its current
- *  stream, or by the finisher in a stream of the pool. The Work and its tensors live until
- *  the library no longer uses the memory, also where the program has dropped them.
+ *  stream, or by the finisher in a stream of the pool. The Work and its tensors live
+ *  until the library no longer uses the memory, also where the program has dropped them.
  */
 #ifndef TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H

@@ -257,6 +257,39 @@ struct Allocator final : c10::Allocator {
 Allocator allocator;
 REGISTER_ALLOCATOR(type, &allocator)
 
+void pinned_free(void *data)
+{
+    Current current(0);
+    (void)cuMemFreeHost(data);
+}
+
+struct PinnedAllocator final : c10::Allocator {
+    c10::DataPtr allocate(size_t bytes) override
+    {
+        Current current(0);
+        void *data = nullptr;
+        unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+        if (bytes)
+            check(cuMemHostAlloc(&data, bytes, flags), "pin memory");
+        return {data, data, pinned_free, c10::Device(c10::DeviceType::CPU)};
+    }
+    void copy_data(void *to, const void *from, size_t bytes) const override
+    {
+        memcpy(to, from, bytes);
+    }
+    static bool has(const void *data)
+    {
+        CUmemorytype kind = {};
+        CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+        void *values[] = {&kind};
+        return cuPointerGetAttributes(1, &wanted, values, CUdeviceptr(data)) ==
+                   CUDA_SUCCESS &&
+               kind == CU_MEMORYTYPE_HOST;
+    }
+};
+
+PinnedAllocator pinned_allocator;
+
 void storage_resize(c10::StorageImpl *storage, size_t bytes)
 {
     c10::DeviceGuard guard(storage->device());
@@ -284,6 +317,14 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     c10::DeviceIndex deviceCount() const override
     {
         return c10::DeviceIndex(devices_count());
+    }
+    at::Allocator *getPinnedMemoryAllocator() const override
+    {
+        return &pinned_allocator;
+    }
+    bool isPinnedPtr(const void *data) const override
+    {
+        return pinned_allocator.has(data);
     }
     void setCurrentDevice(c10::DeviceIndex device) const override
     {
@@ -438,6 +479,20 @@ at::Tensor &set_storage(at::Tensor &self, at::Storage source, int64_t offset,
     return self;
 }
 
+/* The operator's schema does not say that it writes the running values, so the fallback
+ * would not copy them back. */
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
+    const at::Tensor &input, const std::optional<at::Tensor> &weight,
+    const std::optional<at::Tensor> &bias, const std::optional<at::Tensor> &mean,
+    const std::optional<at::Tensor> &variance, bool training, double momentum, double eps)
+{
+    if (!mean || !mean->defined())
+        return at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps);
+    at::Tensor own_mean = *mean, own_variance = *variance;
+    return at::_native_batch_norm_legit(input, weight, bias, own_mean, own_variance,
+                                        training, momentum, eps);
+}
+
 void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack)
 {
     at::native::cpu_fallback(op, stack);
@@ -478,6 +533,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_copy_from_and_resize", copy_from_and_resize);
     m.impl("_local_scalar_dense", local_scalar);
     m.impl("record_stream", [](at::Tensor &, c10::Stream) {});
+    m.impl("native_batch_norm", batch_norm);
+    /* The first one's kernel for all devices sums in another order than the CPU's; the
+     * other's warns. */
+    for (const char *name : {"native_layer_norm", "mse_loss"})
+        m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m)
