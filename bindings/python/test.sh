@@ -6,12 +6,12 @@
 #        bindings/python/test.sh build BUILD         make the package for the build tree BUILD, in BUILD/python/package
 #        bindings/python/test.sh run BUILD RANKS TEST ARGUMENT…    run tests/TEST.py on ranks that tryst-run starts
 #        bindings/python/test.sh alone BUILD TEST ARGUMENT…        run tests/TEST.py as one process
-#        bindings/python/test.sh install BUILD       pip install, with PyPI's or installed requirements; README's commands
-# From the environment: TRYST_PYTHON_VENV (a virtual environment; unset: the python3 of the PATH).
-# Exit 77, with the reason: no NumPy or no cffi here.
+# From the environment: TRYST_PYTHON_VENV (a virtual environment; unset: the python3 of the PATH, or the system's, whichever
+# has NumPy and cffi). Exit 77, with the reason: none has.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TRYST_PYTHON_VENV:+$TRYST_PYTHON_VENV/bin/}python3
+requirements='import cffi, numpy, setuptools'
 
 venv() {
     [ -n "${TRYST_PYTHON_VENV:-}" ] || { echo "test.sh: set TRYST_PYTHON_VENV to a folder to make" >&2; exit 2; }
@@ -20,7 +20,11 @@ venv() {
 }
 
 check() {
-    lacks=$("$python" -c 'import cffi, numpy, setuptools' 2>&1) && return 0
+    lacks=$("$python" -c "$requirements" 2>&1) && return 0
+    if [ -z "${TRYST_PYTHON_VENV:-}" ] && /usr/bin/python3 -c "$requirements" 2>/dev/null; then
+        python=/usr/bin/python3
+        return 0
+    fi
     echo "skipped: $python lacks what the tests need (${lacks##*
 }); TRYST_PYTHON_VENV=FOLDER bindings/python/test.sh venv makes an environment"
     exit 77

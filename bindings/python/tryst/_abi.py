@@ -5,10 +5,11 @@ One idea: nothing is compiled. cffi calls the library by the declarations of its
 which a test compares with the headers), and releases the GIL during each call."""
 
 import os
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable
 
-from tryst._ffi import ffi  # type: ignore[import-not-found]
+from tryst import _ffi
 
+ffi: Any = _ffi.ffi
 NULL = ffi.NULL
 _VERSION = [ffi.integer_const(f"TRYST_VERSION_{part}") for part in ("MAJOR", "MINOR", "PATCH")]
 VERSION = ".".join(map(str, _VERSION))
@@ -16,7 +17,7 @@ _SONAME = ".so.{}.{}".format(*_VERSION)  # below 1.0 the interface may change wi
 _PREFIX_LIB = "/usr/local/lib"  # the folder of cmake --install, which ld.so may not have noticed yet
 
 
-def _places(name: str) -> List[str]:
+def _places(name: str) -> list[str]:
     """Where a library may be: beside the one that TRYST_LIBRARY names, else where ld.so finds it."""
     file, given = name + _SONAME, os.environ.get("TRYST_LIBRARY")
     if not given:
@@ -36,14 +37,6 @@ def load(name: str) -> Any:
                       "ldconfig, or set TRYST_LIBRARY to the path of libtryst.so. Tried:\n" + "\n".join(tried))
 
 
-def _require_version(library: Any) -> None:
-    """Refuse another minor version than that of the declarations."""
-    version = library.tryst_version()
-    if version >> 8 != _VERSION[0] << 8 | _VERSION[1]:
-        raise ImportError(f"this package is for Tryst {VERSION}, and the library is {text(library.tryst_version_string())}: "
-                          "install the package and the library from one version")
-
-
 def text(chars: Any) -> str:
     """A C string as str; "" for NULL."""
     return ffi.string(chars).decode(errors="replace") if chars else ""
@@ -56,12 +49,12 @@ def sized(name: str, /, **fields: Any) -> Any:
     return struct
 
 
-class _Names(Dict[str, int]):
+class _Names(dict[str, int]):
     def __missing__(self, name: str) -> int:
         raise ValueError(f"not a valid name: {name!r} ({', '.join(self)})")
 
 
-def names(enum: str, prefix: str) -> Dict[str, int]:
+def names(enum: str, prefix: str) -> dict[str, int]:
     """The numbers of an enum by the names that users write: "sum" for TRYST_REDUCE_SUM."""
     numbers = {name[len(prefix):].lower(): number for name, number in ffi.typeof(enum).relements.items()}
     numbers.pop("invalid", None)
@@ -74,18 +67,18 @@ def _value(field: Any) -> Any:
     return text(field) if ffi.typeof(field).kind in ("pointer", "array") else int(field)
 
 
-def as_dict(struct: Any) -> Dict[str, Any]:
+def as_dict(struct: Any) -> dict[str, Any]:
     """The fields of a struct of numbers and strings; a NULL string is ""."""
     fields = ffi.typeof(struct)
     return {name: _value(getattr(struct, name)) for name, _ in (fields.item if fields.kind == "pointer" else fields).fields
             if name not in ("struct_size", "reserved")}
 
 
-def visit(call: Callable[..., Any], subject: Tuple[Any, ...], types: str, row: Callable[..., Any]) -> List[Any]:
+def visit(call: Callable[..., Any], subject: tuple[Any, ...], types: str, row: Callable[..., Any]) -> list[Any]:
     """Call one of the library's visit functions; return `row` of each item. `types`: the arguments of its callback,
     without the first one."""
-    rows: List[Any] = []
-    errors: List[BaseException] = []
+    rows: list[Any] = []
+    errors: list[BaseException] = []
 
     @ffi.callback(f"int(void *, {types})", error=1, onerror=lambda _type, error, _trace: errors.append(error))
     def add(_arg: Any, *item: Any) -> int:
@@ -99,4 +92,6 @@ def visit(call: Callable[..., Any], subject: Tuple[Any, ...], types: str, row: C
 
 
 lib = load("libtryst")
-_require_version(lib)
+if lib.tryst_version() >> 8 != _VERSION[0] << 8 | _VERSION[1]:
+    raise ImportError(f"this package is for Tryst {VERSION}, and the library is {text(lib.tryst_version_string())}: "
+                      "install the package and the library from one version")

@@ -4,7 +4,7 @@
 One idea: each method is one call of the library. It never blocks, and returns an Operation; an array that is both input
 and output is used in place. Names, not the order of the calls, decide what meets what."""
 
-from typing import TYPE_CHECKING, Any, Iterable, List, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Iterable, Optional, TypedDict, Union
 
 from tryst._abi import NULL, ffi, lib, names, sized
 from tryst.errors import refused
@@ -57,16 +57,16 @@ class Calls:
     group: Any
     _step: Any
     _context: Any
-    _operations: Optional[List[Operation[Any]]] = None  # those of a `with` step
+    _note: Any = None  # of a step: keeps an operation until its end
 
-    def _submit(self, call: Any, arguments: Any, options: Any, keep: Any, value: Any) -> Operation[Any]:
+    def _submit(self, call: Any, arguments: Any, options: Any, keep: Any, value: Any) -> Any:
         op_p = ffi.new(_OP_P)
         params = NULL if not options else _params(**options) if options.__class__ is dict else options
         status = call(self._step, *arguments, params, op_p)
         if status:
             raise refused(status)
-        operation = Operation(op_p[0], self._context, keep, value)
-        if self._operations is not None:
+        operation: Operation[Any] = Operation(op_p[0], self._context, keep, value)
+        if self._note:
             self._note(operation)
         return operation
 
@@ -184,7 +184,8 @@ class Calls:
     def start(self, collective: Collective, tensor: Any = None, out: Any = None, **options: "Unpack[Options]"
               ) -> Operation[Any]:
         """Start a prepared collective (Group.prepare): as the method of its kind, where one tensor is `out`."""
-        (in_, in_keep), (data, keep) = _maybe(tensor, False), _maybe(out, True)
+        in_, in_keep = (NULL, None) if tensor is None else tensor_of(tensor, False)
+        data, keep = (NULL, None) if out is None else tensor_of(out, True)
         return self._submit(lib.tryst_coll_start, (collective.handle, in_, data), options, (in_keep, keep), out)
 
     def _number(self, options: Any) -> int:
@@ -197,7 +198,7 @@ def _maybe(value: Any, is_output: bool) -> Any:
     return (NULL, None) if value is None else tensor_of(value, is_output)
 
 
-def _by_key(by_prepared: Any, by_text: Any, key: Any, data: Any) -> Any:
+def _by_key(by_prepared: Any, by_text: Any, key: Any, data: Any) -> tuple[Any, Any]:
     """The call and its first arguments, for either form of a key."""
     if isinstance(key, str):
         return by_text, (key.encode(), data)

@@ -2,17 +2,17 @@
 """Failures of the library as exceptions.
 
 One idea: the class says how far the damage goes, as the bands of tryst/status.h do; `status` says what failed, `rank`
-where it began, and the text has the whole sentence of the library."""
+where it began, and the text is the library's sentence."""
 
 import enum
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from tryst._abi import NULL, as_dict, ffi, lib, sized, text, visit
 
-# Status.PEER is TRYST_E_PEER.
-Status = enum.IntEnum("Status", visit(  # type: ignore[misc]
-    lib.tryst_status_visit, (), "tryst_status, const char *, const char *",
-    lambda status, name, _: (text(name).replace("TRYST_", "").replace("E_", "", 1), status)))
+_statuses = visit(lib.tryst_status_visit, (), "tryst_status, const char *, const char *",
+                  lambda status, name, _: (text(name)[len("TRYST_"):].replace("E_", "", 1), status))
+_IntEnum: Any = enum.IntEnum
+Status: Any = _IntEnum("Status", _statuses)  # Status.PEER is TRYST_E_PEER
 
 _NO_STEP = 2**64 - 1
 
@@ -21,23 +21,15 @@ class Error(RuntimeError):
     """A call or an operation failed; everything else goes on.
 
     status         a Status
-    name           its name in C, "TRYST_E_MISMATCH"
     rank           the rank where the failure began; None where it is not known, and for a call that was refused
     origin_status  the status that this rank reported first
     step, key      of the operation, or None"""
 
-    def __init__(self, status: int, sentence: str, details: Any = None) -> None:
-        self.status = Status(status)
-        self.name = text(lib.tryst_status_name(status))
-        super().__init__(f"{sentence or text(lib.tryst_status_str(status))} ({self.name})")
-        known = details is not None
-        self.rank: Optional[int] = details.origin_rank if known and details.origin_rank >= 0 else None
-        self.origin_status = Status(details.origin_status) if known else self.status
-        self.step: Optional[int] = details.step if known and details.step != _NO_STEP else None
-        self.key: Optional[str] = text(details.key) or None if known else None
-
-    def __reduce__(self) -> Any:
-        return _restore, (type(self), self.args, self.__dict__)
+    status: Any
+    origin_status: Any
+    rank: Optional[int] = None
+    step: Optional[int] = None
+    key: Optional[str] = None
 
 
 class PeerError(Error):
@@ -59,19 +51,22 @@ class WaitTimeout(Error, TimeoutError):
 _BANDS = (Error, Error, PeerError, GroupError, ContextError)
 
 
-def _restore(kind: Any, args: Any, fields: Any) -> Error:
-    error: Error = kind.__new__(kind, *args)
-    error.__dict__.update(fields)
+def error_of(status: int, sentence: str, details: Any = None) -> Error:
+    """The exception for a status, a text, and a tryst_error."""
+    kind: type[Error] = WaitTimeout if status == lib.TRYST_E_TIMEOUT else _BANDS[min(status // 100, len(_BANDS) - 1)]
+    error = kind(f"{sentence or text(lib.tryst_status_str(status))} ({text(lib.tryst_status_name(status))})")
+    error.status = error.origin_status = Status(status)
+    if details:
+        error.origin_status = Status(details.origin_status)
+        error.rank = None if details.origin_rank < 0 else details.origin_rank
+        error.step = None if details.step == _NO_STEP else details.step
+        error.key = text(details.key) or None
     return error
-
-
-def _class_of(status: int) -> Any:
-    return WaitTimeout if status == lib.TRYST_E_TIMEOUT else _BANDS[min(status // 100, len(_BANDS) - 1)]
 
 
 def refused(status: int) -> Error:
     """The error of a call of this thread that has just returned `status`."""
-    return _class_of(status)(status, text(lib.tryst_last_error()))
+    return error_of(status, text(lib.tryst_last_error()))
 
 
 def check(status: int) -> None:
@@ -87,7 +82,7 @@ def opened(kind: str, call: Any, *arguments: Any) -> Any:
     return object_p[0]
 
 
-def filled(kind: str, call: Any, *arguments: Any) -> Dict[str, Any]:
+def filled(kind: str, call: Any, *arguments: Any) -> dict[str, Any]:
     """Return the struct that a call fills in."""
     struct = sized(kind)
     check(call(*arguments, struct))
@@ -98,8 +93,8 @@ def op_failed(op: Any, status: int) -> Error:
     """The error of an operation that has ended with `status`."""
     details = sized("tryst_error")
     if lib.tryst_op_error(op, details) != status:
-        return refused(status)  # it is not complete here: the process is a forked child
-    return _class_of(status)(status, text(details.text), details)
+        return refused(status)  # it has not ended: the process is a forked child
+    return error_of(status, text(details.text), details)
 
 
 def step_failed(step: Any) -> Optional[Error]:
@@ -107,9 +102,6 @@ def step_failed(step: Any) -> Optional[Error]:
     details = sized("tryst_error")
     status = lib.tryst_step_status(step or NULL, details)
     if status == lib.TRYST_E_ABORTED:
-        return GroupError(status, text(details.text), details)
+        return error_of(status, text(details.text), details)
     check(status)
     return None
-
-
-__all__ = ["ContextError", "Error", "GroupError", "PeerError", "Status", "WaitTimeout"]

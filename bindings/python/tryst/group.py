@@ -7,17 +7,15 @@ import asyncio
 import atexit
 import contextlib
 import math
-import os
-import sys
 import weakref
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy
 
 from tryst._abi import NULL, as_dict, ffi, lib, names, sized, text, visit
 from tryst.calls import REDUCE, Calls, numbers
-from tryst.errors import Error, Status, check, filled, opened, refused, step_failed
-from tryst.handles import Collective, Handle, Key, Registration, Subgroup, members_of
+from tryst.errors import ContextError, Error, GroupError, PeerError, check, filled, opened, refused, step_failed
+from tryst.handles import Collective, Key, Registration, Subgroup, members_of
 from tryst.operation import Operation, Watcher, wait_all
 from tryst.settings import Config
 from tryst.tensors import dtype_code, dtype_numpy, tensor_of
@@ -53,9 +51,9 @@ class Context:
         loop = asyncio.get_running_loop()
         if loop not in self._watchers:
             self._watchers[loop] = Watcher(self, loop)
-        return self._watchers[loop]  # type: ignore[no-any-return]
+        return self._watchers[loop]
 
-    def watchers(self) -> List[Watcher]:
+    def watchers(self) -> list[Watcher]:
         return list(self._watchers.values())
 
 
@@ -66,16 +64,17 @@ class Step(Calls):
     def __init__(self, group: "Group", number: int) -> None:
         self.group, self.id, self._context = group, number, group._context
         self._step = opened("tryst_step", lib.tryst_step_open, group.handle, number)
-        self._operations: List[Operation[Any]] = []
+        self._operations: list[Operation[Any]] = []
         self._ended_at = _ENDED_MANY
 
     def _note(self, operation: Operation[Any]) -> None:
         self._operations.append(operation)
-        if len(self._operations) > self._ended_at:
-            self._operations = [one for one in self._operations if not one.done() or one._error]
+        count = len(self._operations)
+        if count > self._ended_at:  # a failed one stays, for the error at the end of `with`
+            self._operations[:count] = [one for one in self._operations[:count] if not one.done() or one._error]
             self._ended_at = 2 * len(self._operations) + _ENDED_MANY
 
-    def abort(self, reason: str = "", status: int = Status.CANCELED) -> None:
+    def abort(self, reason: str = "", status: int = lib.TRYST_E_CANCELED) -> None:
         """End all operations of the step, present and future, on all ranks (ABORTED)."""
         check(lib.tryst_step_abort(self._step, status, reason.encode()))
 
@@ -93,10 +92,11 @@ class Step(Calls):
         self._step = NULL
         return Operation(op, self._context, (), None)
 
-    def _fail(self, error: Optional[BaseException]) -> None:
-        """Close after an error, of the body or of an operation; tell the other ranks."""
-        if error and self._step and self._context.handle:
-            self.abort(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    def _leave(self, error: Optional[BaseException]) -> None:
+        """Close. An error that other ranks have no other way to learn of aborts the step at all of them."""
+        if error and not isinstance(error, (PeerError, GroupError, ContextError)):
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            lib.tryst_step_abort(self._step, lib.TRYST_E_CANCELED, reason.encode())
         self._operations.clear()
         self.close()
 
@@ -111,7 +111,7 @@ class Step(Calls):
             error = failed
             raise
         finally:
-            self._fail(error)
+            self._leave(error)
 
     async def __aenter__(self) -> "Step":
         return self
@@ -124,7 +124,7 @@ class Step(Calls):
             error = failed
             raise
         finally:
-            self._fail(error)
+            self._leave(error)
 
 
 class Group(Calls):
@@ -136,7 +136,7 @@ class Group(Calls):
         self.rank = int(lib.tryst_group_rank(self.handle))
         self.size = int(lib.tryst_group_size(self.handle))
         self._children: Any = weakref.WeakSet()
-        self._keys: Dict[Any, Key] = {}
+        self._keys: dict[Any, Key] = {}
         self._steps_end = 0
         self._step = self.step()._step
         _open_groups.add(self)
@@ -262,16 +262,16 @@ class Group(Calls):
 
     # ---- what goes on ----
 
-    def peer(self, rank: int) -> Dict[str, Any]:
+    def peer(self, rank: int) -> dict[str, Any]:
         """What is known of a rank: host, transport, bytes, and where the time of its sends went."""
         return filled("tryst_peer_info", lib.tryst_group_peer, self.handle, rank)
 
-    def counters(self) -> Dict[str, int]:
+    def counters(self) -> dict[str, int]:
         """The context's counters."""
         return dict(visit(lib.tryst_counter_visit, (self._context.handle,), "const char *, uint64_t",
                           lambda name, value: (text(name), value)))
 
-    def transports(self) -> List[Dict[str, Any]]:
+    def transports(self) -> list[dict[str, Any]]:
         """The transports of this build; those that are modules are loaded."""
         return visit(lib.tryst_transport_visit, (self._context.handle,), "const tryst_transport_info *", as_dict)
 

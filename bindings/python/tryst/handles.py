@@ -3,7 +3,7 @@
 
 One idea: a Handle is closed by itself, by its `with`, or with its group, whichever comes first."""
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Sequence
 
 from tryst._abi import NULL, as_dict, ffi, lib, sized, text
 from tryst.errors import check, filled, opened
@@ -68,12 +68,12 @@ class Subgroup(Handle):
         return int(lib.tryst_subgroup_size(self.handle))
 
     @property
-    def members(self) -> List[int]:
+    def members(self) -> list[int]:
         """The ranks in the group, by number."""
         return [lib.tryst_subgroup_member(self.handle, number) for number in range(self.size)]
 
 
-def members_of(ranks: Sequence[int], epoch: int) -> Tuple[Any, Any]:
+def members_of(ranks: Sequence[int], epoch: int) -> tuple[Any, Any]:
     """A tryst_subgroup_params, and the array that it points to."""
     members = ffi.new("int32_t[]", list(ranks))
     return sized("tryst_subgroup_params", epoch=epoch, count=len(members), members=members), members
@@ -88,17 +88,17 @@ class Collective(Handle):
         super().__init__(group, opened("tryst_coll", lib.tryst_coll_prepare, group.handle, params))
         self._group, self._params, self._keep = group, params, keep
 
-    def estimate(self) -> Dict[str, Any]:
+    def estimate(self) -> dict[str, Any]:
         """The lower bound of its time, the planned rate, the number of trees and the size of slices; 0: not known."""
         return filled("tryst_coll_info", lib.tryst_coll_estimate, self._group.handle, self._params)
 
-    def tree(self, number: int, up: bool = False) -> List[int]:
+    def tree(self, number: int, up: bool = False) -> list[int]:
         """The parent of each rank in a tree, -1 at its root; `up`: of the sums, else of the result."""
         parents = ffi.new("int32_t[]", self._group.size)
         check(lib.tryst_coll_tree(self._group.handle, self._params, number, up, parents))
         return list(parents)
 
-    def order(self, number: int, ranks: Sequence[int], epoch: int = 0) -> Dict[str, Any]:
+    def order(self, number: int, ranks: Sequence[int], epoch: int = 0) -> dict[str, Any]:
         """In which order tree `number` of this all-reduce adds in the subgroup of `ranks`: the parent of each
         member, and the elements that the tree carries."""
         members, keep = members_of(ranks, epoch)

@@ -8,7 +8,7 @@ Waits are cut into periods, between which Python serves signals (Ctrl-C)."""
 
 import asyncio
 import time
-from typing import Any, Dict, Generator, Generic, List, Optional, Sequence, TypeVar
+from typing import Any, Generator, Generic, Optional, Sequence, TypeVar
 
 from tryst._abi import NULL, ffi, lib
 from tryst.errors import Error, check, op_failed, refused
@@ -18,7 +18,7 @@ T = TypeVar("T")
 PERIOD_NS = 100_000_000
 _wait, _TIMEOUT, _IN_PROGRESS = lib.tryst_wait, lib.TRYST_E_TIMEOUT, lib.TRYST_IN_PROGRESS
 
-_left: List[Any] = []  # operations that were dropped before their end, with what they use
+_left: list[Any] = []  # operations that were dropped before their end, with what they use
 _LEFT_MANY = 64
 
 
@@ -55,6 +55,7 @@ class Operation(Generic[T]):
 
     def __init__(self, handle: Any, context: Any, keep: Any, value: Any) -> None:
         self._handle, self._context, self._keep, self._value = handle, context, keep, value
+        self._error: Optional[Error] = None
 
     def __del__(self, test: Any = lib.tryst_op_test, release: Any = lib.tryst_op_release) -> None:
         if self._keep is not None and test(self._handle) == _IN_PROGRESS:
@@ -68,8 +69,9 @@ class Operation(Generic[T]):
         """Note the outcome, once."""
         if self._keep is None:
             return
-        self._error: Optional[Error] = op_failed(self._handle, status) if status else None
-        if not status and self._value.__class__ is Room:
+        if status:
+            self._error = op_failed(self._handle, status)
+        elif self._value.__class__ is Room:
             self._value = self._value.take(self._handle)
         self._keep = None
 
@@ -88,7 +90,7 @@ class Operation(Generic[T]):
             raise RuntimeError("the operation has not ended: wait first")
         if self._error:
             raise self._error
-        return self._value  # type: ignore[no-any-return]
+        return self._value
 
     def wait(self, timeout: Optional[float] = None) -> T:
         """Wait, and make progress meanwhile; return as `result`. `timeout`: in seconds; WaitTimeout when it has
@@ -102,7 +104,7 @@ class Operation(Generic[T]):
             self._end(status)
         if self._error:
             raise self._error
-        return self._value  # type: ignore[no-any-return]
+        return self._value
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done():
@@ -126,7 +128,7 @@ def _array(operations: Sequence[Operation[Any]]) -> Any:
     return ffi.new("tryst_op *[]", [operation._handle for operation in operations])
 
 
-def wait_all(operations: Sequence[Operation[Any]], timeout: Optional[float] = None) -> List[Any]:
+def wait_all(operations: Sequence[Operation[Any]], timeout: Optional[float] = None) -> list[Any]:
     """Wait for all; return the results. Raises the error of the first, by index, that failed."""
     ops = _array(operations)
     status = _until(lambda _, period: lib.tryst_wait_all(ops, len(ops), period), NULL, timeout)
@@ -160,7 +162,7 @@ class Watcher:
     def __init__(self, context: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._context, self._loop = context, loop
         self._ops = ffi.new("tryst_op *[]", 16)
-        self._awaited: Dict[int, Any] = {}  # by index in _ops: the operation, and its future
+        self._awaited: dict[int, Any] = {}  # by index in _ops: the operation, and its future
         self._free = list(range(len(self._ops)))
         self._index = ffi.new("size_t *")
         self._listens = self._is_due = False

@@ -4,7 +4,7 @@
 One idea: a tensor is an address, a count and a dtype, and an object that keeps the memory alive. Whatever has the buffer
 protocol or DLPack becomes a NumPy array of the same memory first."""
 
-from typing import Any, Tuple
+from typing import Any
 
 import numpy
 
@@ -55,8 +55,16 @@ def _array_of(value: Any) -> Any:
         return numpy.asarray(memoryview(value))
     except TypeError:
         if hasattr(value, "__dlpack__"):
-            return numpy.from_dlpack(value)
+            return _writeable(numpy.from_dlpack(value))
         raise TypeError(f"not a tensor: {type(value).__name__} has neither a buffer nor __dlpack__") from None
+
+
+def _writeable(array: Any) -> Any:
+    """Before DLPack 1.0 no array says whether it may be written, and NumPy before 2.1 makes each read-only."""
+    if array.flags.writeable or numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0" or not array.flags.c_contiguous:
+        return array
+    memory = ffi.gc(ffi.cast("char *", array.ctypes.data), lambda _, keep=array: None)
+    return numpy.frombuffer(ffi.buffer(memory, array.nbytes), array.dtype)
 
 
 def _plain(array: Any, is_output: bool) -> Any:
@@ -68,7 +76,7 @@ def _plain(array: Any, is_output: bool) -> Any:
     return array.view(numpy.uint16)
 
 
-def tensor_of(value: Any, is_output: bool) -> Tuple[Any, Any]:
+def tensor_of(value: Any, is_output: bool) -> tuple[Any, Any]:
     """Return a tryst_tensor of the memory of `value`, and what keeps the memory alive."""
     if value.__class__ is not numpy.ndarray:
         if value.__class__ is Tensor:

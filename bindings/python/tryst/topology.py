@@ -5,7 +5,7 @@ One idea: the library's own JSON is the dictionary, so that what tryst-topo prin
 
 import json
 import os
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 from tryst._abi import NULL, ffi, load, names, sized, text
 from tryst.errors import check, filled, opened
@@ -44,7 +44,7 @@ class Topology:
         return cls(opened("tryst_topo", _library().tryst_topo_load, os.fspath(path).encode()))
 
     @classmethod
-    def parse(cls, source: Union[str, Dict[str, Any]], name: str = "topology") -> "Topology":
+    def parse(cls, source: Union[str, dict[str, Any]], name: str = "topology") -> "Topology":
         """The text of such a file, or cluster JSON as a dictionary."""
         data = (source if isinstance(source, str) else json.dumps(source)).encode()
         return cls(opened("tryst_topo", _library().tryst_topo_parse, data, len(data), name.encode()))
@@ -53,30 +53,30 @@ class Topology:
         """The topology as "json", "text" or "dot"."""
         return _text_of(_topo.tryst_topo_write, self._handle, format.encode(), NULL)
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The topology, which `parse` takes back."""
-        return json.loads(self.text("json"))  # type: ignore[no-any-return]
+        return json.loads(self.text("json"))
 
     @property
-    def ranks(self) -> List[str]:
+    def ranks(self) -> list[str]:
         """The names of the ranks."""
         return [text(_topo.tryst_topo_rank_name(self._handle, rank)) for rank in range(_topo.tryst_topo_ranks(self._handle))]
 
-    def route(self, source: int, to: int) -> Dict[str, Any]:
+    def route(self, source: int, to: int) -> dict[str, Any]:
         """The way between two ranks: hops, rate, latency, bottleneck."""
         return filled("tryst_route_info", _topo.tryst_topo_route, self._handle, source, to)
 
     def plan(self, op: str = "allreduce", *, root: int = 0, ranks: Optional[Sequence[int]] = None, trees_max: int = 0,
-             gap_max: float = 0.0) -> Dict[str, Any]:
+             gap_max: float = 0.0) -> dict[str, Any]:
         """Plan a collective: trees, shares, loads, the time of a byte, and the lower bound with its proof."""
         members = NULL if ranks is None else ffi.new("int32_t[]", list(ranks))
         params = sized("tryst_plan_params", op=_OPS[op], root=root, ranks=members, ranks_count=len(ranks or ()),
                        trees_max=trees_max, gap_max=gap_max)
         plan = ffi.gc(opened("tryst_plan", _topo.tryst_plan_open, self._handle, params), _topo.tryst_plan_close)
         with plan:
-            return json.loads(_text_of(_topo.tryst_plan_json, plan))  # type: ignore[no-any-return]
+            return json.loads(_text_of(_topo.tryst_plan_json, plan))
 
-    def verify(self, plan: Dict[str, Any]) -> None:
+    def verify(self, plan: dict[str, Any]) -> None:
         """Check a plan without the solver. Raises Error with the difference."""
         data = json.dumps(plan).encode()
         check(_topo.tryst_plan_verify(self._handle, data, len(data), b"plan"))
