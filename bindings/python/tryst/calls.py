@@ -7,7 +7,6 @@ and output is used in place. Names, not the order of the calls, decide what meet
 from typing import TYPE_CHECKING, Any, Iterable, Optional, TypedDict, Union
 
 from tryst._abi import NULL, ffi, lib, names, sized
-from tryst.errors import refused
 from tryst.handles import Collective, Key, Subgroup
 from tryst.operation import Operation
 from tryst.tensors import Room, room_alloc, tensor_of
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 REDUCE = names("tryst_reduce_op", "TRYST_REDUCE_")
-_OP_P = ffi.typeof("tryst_op *[1]")
 _Counts = Optional[Iterable[int]]
 
 
@@ -38,12 +36,10 @@ def numbers(counts: _Counts) -> Any:
 
 def _params(priority: Optional[int] = None, background: bool = False, deadline: Optional[float] = None,
             dead: bool = False, factor: float = 0.0, subgroup: Optional[Subgroup] = None) -> Any:
-    params = sized("tryst_op_params", factor=factor)
+    params = sized("tryst_op_params", factor=factor, priority=priority or 0, subgroup=subgroup.handle if subgroup else NULL)
     params.flags = ((priority is not None) * lib.TRYST_OP_PRIORITY | background * lib.TRYST_OP_BACKGROUND
                     | dead * lib.TRYST_OP_DEAD)
-    params.priority = priority or 0
     params.deadline_ns = 0 if deadline is None else max(int(deadline * 1e9), 1)
-    params.subgroup = subgroup.handle if subgroup else NULL
     return params
 
 
@@ -59,24 +55,12 @@ class Calls:
     _context: Any
     _note: Any = None  # of a step: keeps an operation until its end
 
-    def _submit(self, call: Any, arguments: Any, options: Any, keep: Any, value: Any) -> Any:
-        op_p = ffi.new(_OP_P)
-        params = NULL if not options else _params(**options) if options.__class__ is dict else options
-        status = call(self._step, *arguments, params, op_p)
-        if status:
-            raise refused(status)
-        operation: Operation[Any] = Operation(op_p[0], self._context, keep, value)
-        if self._note:
-            self._note(operation)
-        return operation
-
-    def _collective(self, call: Any, name: str, source: Any, target: Any, arguments: Any, options: Any
-                    ) -> Operation[Any]:
-        """Submit a collective from `source` to `target`; either may be None (in place, or not at this rank)."""
+    def _submit(self, call: Any, what: Any, source: Any, target: Any, between: Any, behind: Any, options: Any) -> Any:
+        """Submit what has an input, some arguments, an output and more arguments. A tensor that is None is NULL."""
         in_, in_keep = (NULL, None) if source is None else tensor_of(source, False)
-        in_, in_keep = (NULL, None) if source is None else tensor_of(source, False)
-        data, keep = (NULL, None) if target is None else tensor_of(target, True)
-        return self._submit(call, (name.encode(), in_, data, *arguments), options, (in_keep, keep), target)
+        out, out_keep = (NULL, None) if target is None else tensor_of(target, True)
+        params = _params(**options) if options else NULL
+        return Operation(self, call, (what, in_, *between, out, *behind, params), (in_keep, out_keep), target)
 
     # ---- between two ranks ----
 
@@ -86,7 +70,8 @@ class Calls:
         if key is None:
             key = self.group._key(self.group.rank, to, name, index)
         data, keep = tensor_of(tensor, False)
-        return self._submit(*_by_key(lib.tryst_send_key, lib.tryst_send, key, data), options, (keep,), None)
+        call, what = (lib.tryst_send, key.encode()) if isinstance(key, str) else (lib.tryst_send_key, key.handle)
+        return Operation(self, call, (what, data, _params(**options) if options else NULL), (keep,), None)
 
     def recv(self, tensor: Any = None, source: Optional[int] = None, *, name: str = "message", index: int = 0,
              key: Union[Key, str, None] = None, **options: "Unpack[Options]") -> Operation[Any]:
@@ -94,16 +79,15 @@ class Calls:
         sender's dtype and count."""
         if key is None:
             key = self.group._key(source, self.group.rank, name, index)
-        if tensor is None:
-            return self._recv_new(key, options)
-        data, keep = tensor_of(tensor, True)
-        return self._submit(*_by_key(lib.tryst_recv_key, lib.tryst_recv, key, data), options, (keep,), tensor)
-
-    def _recv_new(self, key: Any, options: Any) -> Operation[Any]:
-        room, params = Room(), _params(**options)
-        handle = ffi.new_handle(room)
-        params.alloc, params.alloc_arg = room_alloc, handle
-        return self._submit(*_by_key(lib.tryst_recv_key, lib.tryst_recv, key, NULL), params, handle, room)
+        call, what = (lib.tryst_recv, key.encode()) if isinstance(key, str) else (lib.tryst_recv_key, key.handle)
+        params = _params(**options) if options or tensor is None else NULL
+        if tensor is not None:
+            data, keep = tensor_of(tensor, True)
+            return Operation(self, call, (what, data, params), (keep,), tensor)
+        room = Room()
+        params.alloc, handle = room_alloc, ffi.new_handle(room)
+        params.alloc_arg = handle
+        return Operation(self, call, (what, NULL, params), handle, room)
 
     # ---- collectives ----
 
@@ -111,24 +95,25 @@ class Calls:
                   **options: "Unpack[Options]") -> Operation[Any]:
         """Reduce the tensors of all ranks into every rank's `out` (without one: `tensor`)."""
         source, target = (None, tensor) if out is None else (tensor, out)
-        return self._collective(lib.tryst_allreduce, name, source, target, (REDUCE[op],), options)
+        return self._submit(lib.tryst_allreduce, name.encode(), source, target, (), (REDUCE[op],), options)
 
     def reduce(self, tensor: Any, out: Any = None, op: str = "sum", root: int = 0, *, name: str = "reduce",
                **options: "Unpack[Options]") -> Operation[Any]:
         """Reduce into `out` of rank `root` (without one: into its `tensor`)."""
         is_in_place = out is None and root == self._number(options)
         source, target = (None, tensor) if is_in_place else (tensor, out)
-        return self._collective(lib.tryst_reduce, name, source, target, (REDUCE[op], root), options)
+        return self._submit(lib.tryst_reduce, name.encode(), source, target, (), (REDUCE[op], root), options)
 
     def broadcast(self, tensor: Any, root: int = 0, *, name: str = "broadcast", **options: "Unpack[Options]"
                   ) -> Operation[Any]:
         """Copy `tensor` of rank `root` to that of all others."""
         data, keep = tensor_of(tensor, root != self._number(options))
-        return self._submit(lib.tryst_broadcast, (name.encode(), data, root), options, (keep,), tensor)
+        params = _params(**options) if options else NULL
+        return Operation(self, lib.tryst_broadcast, (name.encode(), data, root, params), (keep,), tensor)
 
     def barrier(self, *, name: str = "barrier", **options: "Unpack[Options]") -> Operation[None]:
         """End when all ranks have submitted it."""
-        return self._submit(lib.tryst_barrier, (name.encode(),), options, (), None)
+        return Operation(self, lib.tryst_barrier, (name.encode(), _params(**options) if options else NULL), (), None)
 
     def allgather(self, tensor: Any, out: Any, counts: _Counts = None, offsets: _Counts = None, *,
                   name: str = "allgather", **options: "Unpack[Options]") -> Operation[Any]:
@@ -136,19 +121,18 @@ class Calls:
         `offsets`: of the ranks' blocks in `out`, in elements; without them the blocks are equal and follow one
         another."""
         if counts is None:
-            return self._collective(lib.tryst_allgather, name, tensor, out, (), options)
+            return self._submit(lib.tryst_allgather, name.encode(), tensor, out, (), (), options)
         blocks = numbers(counts), numbers(offsets)
-        return self._collective(lib.tryst_allgatherv, name, tensor, out, blocks, options)
+        return self._submit(lib.tryst_allgatherv, name.encode(), tensor, out, (), blocks, options)
 
     def reduce_scatter(self, tensor: Any, out: Any, op: str = "sum", counts: _Counts = None, offsets: _Counts = None,
                        *, name: str = "reduce_scatter", **options: "Unpack[Options]") -> Operation[Any]:
         """Reduce, and leave block r of the result in `out` of rank r. `counts`, `offsets`: of the blocks of
         `tensor`."""
         if counts is None:
-            return self._collective(lib.tryst_reduce_scatter, name, tensor, out, (REDUCE[op],), options)
-        (in_, in_keep), (data, keep) = tensor_of(tensor, False), tensor_of(out, True)
-        arguments = name.encode(), in_, numbers(counts), numbers(offsets), data, REDUCE[op]
-        return self._submit(lib.tryst_reduce_scatterv, arguments, options, (in_keep, keep), out)
+            return self._submit(lib.tryst_reduce_scatter, name.encode(), tensor, out, (), (REDUCE[op],), options)
+        blocks = numbers(counts), numbers(offsets)
+        return self._submit(lib.tryst_reduce_scatterv, name.encode(), tensor, out, blocks, (REDUCE[op],), options)
 
     def alltoall(self, tensor: Any, out: Any, counts: _Counts = None, offsets: _Counts = None,
                  out_counts: _Counts = None, out_offsets: _Counts = None, *, name: str = "alltoall",
@@ -156,50 +140,34 @@ class Calls:
         """Send block r of `tensor` to rank r, and receive the block of rank r into block r of `out`. `counts`,
         `offsets`: of the blocks of `tensor`; `out_counts`, `out_offsets`: of those of `out`."""
         if counts is None:
-            return self._collective(lib.tryst_alltoall, name, tensor, out, (), options)
-        (in_, in_keep), (data, keep) = tensor_of(tensor, False), tensor_of(out, True)
-        arguments = (name.encode(), in_, numbers(counts), numbers(offsets), data, numbers(out_counts),
-                     numbers(out_offsets))
-        return self._submit(lib.tryst_alltoallv, arguments, options, (in_keep, keep), out)
+            return self._submit(lib.tryst_alltoall, name.encode(), tensor, out, (), (), options)
+        blocks, out_blocks = (numbers(counts), numbers(offsets)), (numbers(out_counts), numbers(out_offsets))
+        return self._submit(lib.tryst_alltoallv, name.encode(), tensor, out, blocks, out_blocks, options)
 
     def gather(self, tensor: Any, out: Any = None, root: int = 0, counts: _Counts = None, offsets: _Counts = None, *,
                name: str = "gather", **options: "Unpack[Options]") -> Operation[Any]:
-        """Concatenate the tensors of all ranks in `out` of rank `root`. `counts`, `offsets`: of its blocks, at the
-        root; the other ranks give `counts` too, and may give an empty one."""
+        """Concatenate the tensors of all ranks in `out` of rank `root`. `counts`, `offsets`: of the blocks of `out`;
+        all ranks give counts or none does, and those of the root count."""
         if counts is None:
-            return self._collective(lib.tryst_gather, name, tensor, out, (root,), options)
+            return self._submit(lib.tryst_gather, name.encode(), tensor, out, (), (root,), options)
         blocks = numbers(counts), numbers(offsets), root
-        return self._collective(lib.tryst_gatherv, name, tensor, out, blocks, options)
+        return self._submit(lib.tryst_gatherv, name.encode(), tensor, out, (), blocks, options)
 
     def scatter(self, tensor: Any, out: Any, root: int = 0, counts: _Counts = None, offsets: _Counts = None, *,
                 name: str = "scatter", **options: "Unpack[Options]") -> Operation[Any]:
-        """Send block r of `tensor` of rank `root` to `out` of rank r. `counts`, `offsets`: as of gather, of
-        `tensor`."""
+        """Send block r of `tensor` of rank `root` to `out` of rank r. `counts`, `offsets`: of the blocks of `tensor`,
+        as in gather."""
         if counts is None:
-            return self._collective(lib.tryst_scatter, name, tensor, out, (root,), options)
-        (in_, in_keep), (data, keep) = _maybe(tensor, False), _maybe(out, True)
-        arguments = name.encode(), in_, numbers(counts), numbers(offsets), data, root
-        return self._submit(lib.tryst_scatterv, arguments, options, (in_keep, keep), out)
+            return self._submit(lib.tryst_scatter, name.encode(), tensor, out, (), (root,), options)
+        blocks = numbers(counts), numbers(offsets)
+        return self._submit(lib.tryst_scatterv, name.encode(), tensor, out, blocks, (root,), options)
 
     def start(self, collective: Collective, tensor: Any = None, out: Any = None, **options: "Unpack[Options]"
               ) -> Operation[Any]:
         """Start a prepared collective (Group.prepare): as the method of its kind, where one tensor is `out`."""
-        in_, in_keep = (NULL, None) if tensor is None else tensor_of(tensor, False)
-        data, keep = (NULL, None) if out is None else tensor_of(out, True)
-        return self._submit(lib.tryst_coll_start, (collective.handle, in_, data), options, (in_keep, keep), out)
+        return self._submit(lib.tryst_coll_start, collective.handle, tensor, out, (), (), options)
 
     def _number(self, options: Any) -> int:
         """This rank's number among those that take part."""
         subgroup = options.get("subgroup")
-        return int(subgroup.rank if subgroup else self.group.rank)
-
-
-def _maybe(value: Any, is_output: bool) -> Any:
-    return (NULL, None) if value is None else tensor_of(value, is_output)
-
-
-def _by_key(by_prepared: Any, by_text: Any, key: Any, data: Any) -> tuple[Any, Any]:
-    """The call and its first arguments, for either form of a key."""
-    if isinstance(key, str):
-        return by_text, (key.encode(), data)
-    return by_prepared, (key.handle, data)
+        return subgroup.rank if subgroup else self.group.rank

@@ -88,9 +88,10 @@ class Step(Calls):
         before."""
         if not self._step:
             return None
-        op = opened("tryst_op", lib.tryst_step_close, self._step)
+        self._note = None
+        ended: Operation[None] = Operation(self, lib.tryst_step_close, (), (), None)
         self._step = NULL
-        return Operation(op, self._context, (), None)
+        return ended
 
     def _leave(self, error: Optional[BaseException]) -> None:
         """Close. An error that other ranks have no other way to learn of aborts the step at all of them."""

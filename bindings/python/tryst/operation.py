@@ -16,6 +16,7 @@ from tryst.tensors import Room
 
 T = TypeVar("T")
 PERIOD_NS = 100_000_000
+_OP_P = ffi.typeof("tryst_op *[1]")
 _wait, _TIMEOUT, _IN_PROGRESS = lib.tryst_wait, lib.TRYST_E_TIMEOUT, lib.TRYST_IN_PROGRESS
 
 _left: list[Any] = []  # operations that were dropped before their end, with what they use
@@ -53,9 +54,18 @@ class Operation(Generic[T]):
 
     __slots__ = ("_handle", "_context", "_keep", "_value", "_error", "__weakref__")
 
-    def __init__(self, handle: Any, context: Any, keep: Any, value: Any) -> None:
-        self._handle, self._context, self._keep, self._value = handle, context, keep, value
+    def __init__(self, calls: Any, call: Any, arguments: Any, keep: Any, value: Any) -> None:
+        """Submit it in the step of `calls`. `keep`: what it uses, but None; `value`: its result."""
+        op_p = ffi.new(_OP_P)
+        status = call(calls._step, *arguments, op_p)
+        self._handle = op_p[0]
+        self._keep: Any = None
         self._error: Optional[Error] = None
+        if status:
+            raise refused(status)
+        self._context, self._keep, self._value = calls._context, keep, value
+        if calls._note:
+            calls._note(self)
 
     def __del__(self, test: Any = lib.tryst_op_test, release: Any = lib.tryst_op_release) -> None:
         if self._keep is not None and test(self._handle) == _IN_PROGRESS:
@@ -99,9 +109,11 @@ class Operation(Generic[T]):
             status = _wait(self._handle, PERIOD_NS if timeout is None else 0)
             if status == _TIMEOUT:
                 status = _until(_wait, self._handle, timeout)
-            if status == _TIMEOUT:
-                raise refused(status)
-            self._end(status)
+                if status == _TIMEOUT:
+                    raise refused(status)
+            if status or self._value.__class__ is Room:
+                self._end(status)
+            self._keep = None
         if self._error:
             raise self._error
         return self._value
