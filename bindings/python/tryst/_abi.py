@@ -7,7 +7,11 @@ which a test compares with the headers), and releases the GIL during each call."
 import os
 from typing import Any, Callable
 
-from tryst import _ffi
+try:
+    from tryst import _ffi
+except ImportError as error:
+    raise ImportError("this is the source of the package tryst, and not an installed one: leave its folder, and "
+                      "pip install ./bindings/python") from error
 
 ffi: Any = _ffi.ffi
 NULL = ffi.NULL

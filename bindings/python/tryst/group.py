@@ -16,7 +16,7 @@ from tryst._abi import NULL, as_dict, ffi, lib, names, sized, text, visit
 from tryst.calls import REDUCE, Calls, numbers
 from tryst.errors import ContextError, Error, GroupError, PeerError, check, filled, opened, refused, step_failed
 from tryst.handles import Collective, Key, Registration, Subgroup, members_of
-from tryst.operation import Operation, Watcher, wait_all
+from tryst.operation import Operation, Watcher, sweep, wait_all
 from tryst.settings import Config
 from tryst.tensors import dtype_code, dtype_numpy, tensor_of
 
@@ -88,7 +88,6 @@ class Step(Calls):
         before."""
         if not self._step:
             return None
-        self._note = None
         ended: Operation[None] = Operation(self, lib.tryst_step_close, (), (), None)
         self._step = NULL
         return ended
@@ -98,8 +97,8 @@ class Step(Calls):
         if error and not isinstance(error, (PeerError, GroupError, ContextError)):
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             lib.tryst_step_abort(self._step, lib.TRYST_E_CANCELED, reason.encode())
-        self._operations.clear()
         self.close()
+        self._operations.clear()
 
     def __enter__(self) -> "Step":
         return self
@@ -175,6 +174,7 @@ class Group(Calls):
         lib.tryst_group_close(handle)
         for watcher in watchers:
             watcher.collect()
+        sweep()
         self._context.put()
 
     def __enter__(self) -> "Group":
@@ -330,12 +330,14 @@ def _descriptor(file: Union[int, IO[Any]]) -> int:
     return file.fileno()
 
 
-def _gather_with(allgather: Callable[[bytes], Sequence[bytes]]) -> Any:
-    """The caller's all-gather as the library's."""
-    @ffi.callback("int(void *, const void *, void *, size_t)", error=1)
+def _gather_with(allgather: Callable[[bytes], Sequence[bytes]], ranks: int, errors: list[BaseException]) -> Any:
+    """The caller's all-gather as the library's; `errors` receives what it raises."""
+    @ffi.callback("int(void *, const void *, void *, size_t)", error=1, onerror=lambda *raised: errors.append(raised[1]))
     def call(_arg: Any, mine: Any, everything: Any, size: int) -> int:
-        parts = allgather(bytes(ffi.buffer(mine, size)))
-        ffi.memmove(everything, b"".join(parts), size * len(parts))
+        parts = list(allgather(bytes(ffi.buffer(mine, size))))
+        if [len(part) for part in parts] != [size] * ranks:
+            raise ValueError(f"allgather returned other parts than {ranks} of {size} bytes")
+        ffi.memmove(everything, b"".join(parts), size * ranks)
         return 0
 
     return call
@@ -351,19 +353,22 @@ def open(*, config: Optional[Mapping[str, Any]] = None, log: Optional[Callable[[
     log        is called with level and line, from any thread; it must not call tryst. Default: stderr
     allgather  takes bytes of this rank and returns those of all ranks, by rank (`rank`, `size`): in place of a
                launcher. It is called a few times, and not later"""
-    params = sized("tryst_group_params", rank=rank or 0, size=size or 0, timeout_ns=int((timeout or 0) * 1e9))
+    if (rank is None, size is None) != (allgather is None, allgather is None):
+        raise TypeError("rank and size go with allgather; else they are the launcher's, or settings (config)")
     prefix = NULL if device_prefix is None else ffi.new("char[]", device_prefix.encode())
-    params.device_prefix = prefix
-    call = params.allgather = _gather_with(allgather) if allgather else NULL
+    errors: list[BaseException] = []
+    call = _gather_with(allgather, size or 0, errors) if allgather else NULL
+    params = sized("tryst_group_params", allgather=call, rank=rank or 0, size=size or 0, device_prefix=prefix,
+                   timeout_ns=int((timeout or 0) * 1e9))
     with Config(config) as values:
         context = Context(values, log)
     try:
         return Group(context, params)
     except BaseException:
         context.put()
+        if errors:
+            raise errors[0] from None
         raise
-    finally:
-        del call, prefix  # they were in use until here
 
 
 _open_groups: Any = weakref.WeakSet()

@@ -7,6 +7,8 @@ them meanwhile. No thread of the library calls Python for that; a wait, a test o
 Waits are cut into periods, between which Python serves signals (Ctrl-C)."""
 
 import asyncio
+import collections
+import contextlib
 import time
 from typing import Any, Generator, Generic, Optional, Sequence, TypeVar
 
@@ -19,19 +21,19 @@ PERIOD_NS = 100_000_000
 _OP_P = ffi.typeof("tryst_op *[1]")
 _wait, _TIMEOUT, _IN_PROGRESS = lib.tryst_wait, lib.TRYST_E_TIMEOUT, lib.TRYST_IN_PROGRESS
 
-_left: list[Any] = []  # operations that were dropped before their end, with what they use
+_left: Any = collections.deque()  # operations that were dropped before their end, with what they use
 _LEFT_MANY = 64
 
 
-def _sweep() -> None:
+def sweep() -> None:
     """Release dropped operations that have ended."""
-    global _left
-    operations, _left = _left, []
-    for operation in operations:
-        if lib.tryst_op_test(operation[0]) == _IN_PROGRESS:
-            _left.append(operation)
-        else:
-            lib.tryst_op_release(operation[0])
+    with contextlib.suppress(IndexError):  # another thread sweeps, too
+        for _ in range(len(_left)):
+            operation = _left.popleft()
+            if lib.tryst_op_test(operation[0]) == _IN_PROGRESS:
+                _left.append(operation)
+            else:
+                lib.tryst_op_release(operation[0])
 
 
 def _until(call: Any, handle: Any, timeout: Optional[float]) -> int:
@@ -53,17 +55,17 @@ class Operation(Generic[T]):
     """An operation of a group. It goes on by itself where it is dropped."""
 
     __slots__ = ("_handle", "_context", "_keep", "_value", "_error", "__weakref__")
+    _keep: Any
+    _error: Optional[Error]
 
     def __init__(self, calls: Any, call: Any, arguments: Any, keep: Any, value: Any) -> None:
         """Submit it in the step of `calls`. `keep`: what it uses, but None; `value`: its result."""
+        self._handle, self._keep, self._error = NULL, None, None
         op_p = ffi.new(_OP_P)
         status = call(calls._step, *arguments, op_p)
-        self._handle = op_p[0]
-        self._keep: Any = None
-        self._error: Optional[Error] = None
         if status:
             raise refused(status)
-        self._context, self._keep, self._value = calls._context, keep, value
+        self._handle, self._context, self._keep, self._value = op_p[0], calls._context, keep, value
         if calls._note:
             calls._note(self)
 
@@ -71,7 +73,7 @@ class Operation(Generic[T]):
         if self._keep is not None and test(self._handle) == _IN_PROGRESS:
             _left.append((self._handle, self._keep, self._value))
             if len(_left) % _LEFT_MANY == 0:
-                _sweep()
+                sweep()
         else:
             release(self._handle)
 
@@ -81,8 +83,9 @@ class Operation(Generic[T]):
             return
         if status:
             self._error = op_failed(self._handle, status)
-        elif self._value.__class__ is Room:
-            self._value = self._value.take(self._handle)
+        value = self._value
+        if not status and value.__class__ is Room:
+            self._value = value.take(self._handle)
         self._keep = None
 
     def done(self) -> bool:
