@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declarations of the public headers for cffi: cdef.h, and the module that is made of it.
+"""The declarations of the public headers for cffi: cdef.txt, and the module that is made of it.
 
-    python3 bindings/python/cdef.py            write cdef.h, from include/tryst
-    python3 bindings/python/cdef.py --check    status 1 and the difference, if cdef.h is not what the headers give
+    python3 bindings/python/cdef.py            write cdef.txt, from include/tryst
+    python3 bindings/python/cdef.py --check    status 1 and the difference, if cdef.txt is not what the headers give
 
 One idea: the C preprocessor reads the headers without the system's, of which cffi knows the types. What is left are
-declarations; macros that are whole numbers are read from the lines of the headers. setup.py makes tryst/_ffi.py of cdef.h, a
+declarations; macros that are whole numbers are read from the lines of the headers. setup.py makes tryst/_ffi.py of cdef.txt, a
 module of Python alone (cffi's out-of-line ABI mode), so that neither a user nor an import parses C."""
 
 import difflib
@@ -19,7 +19,7 @@ import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent if "__file__" in globals() else pathlib.Path.cwd()
 INCLUDE = HERE.parents[1] / "include"
-CDEF = HERE / "cdef.h"
+CDEF = HERE / "cdef.txt"
 HEADERS = ("tryst/coll.h", "tryst/topo.h")  # the first includes tryst.h
 SYSTEM = ("stddef.h", "stdint.h", "stdbool.h")
 HEAD = """\
@@ -83,9 +83,9 @@ def main():
     if sys.argv[1:] != ["--check"]:
         CDEF.write_text(contents())
         return 0
-    difference = list(difflib.unified_diff(CDEF.read_text().splitlines(), contents().splitlines(), "cdef.h", "the headers",
+    difference = list(difflib.unified_diff(CDEF.read_text().splitlines(), contents().splitlines(), "cdef.txt", "the headers",
                                            lineterm=""))
-    print("\n".join(difference) if difference else "passed cdef.py: cdef.h is what the headers give")
+    print("\n".join(difference) if difference else "passed cdef.py: cdef.txt is what the headers give")
     return bool(difference)
 
 

@@ -42,7 +42,7 @@ echo "$ranks ranks, $rounds rounds, load $(cut -d' ' -f1-3 /proc/loadavg); micro
 for bytes; do
     for ((round = 0; round < rounds; round++)); do
         c=$(ours "$bytes") prepared=$(python prepared "$bytes") plain=$(python plain "$bytes")
-        [ -n "$c" ] && [ -n "$prepared" ] && [ -n "$plain" ] || { cat "$dir/errors"; exit 1; }
+        [ "$(echo "$c $prepared $plain" | wc -w)" -eq 3 ] || { cat "$dir/errors" >&2; exit 1; }
         echo "$c $prepared $plain"
     done >"$dir/figures"
     echo "$bytes bytes: C $(awk '{ print $1 * 1e6 }' "$dir/figures" | median)"

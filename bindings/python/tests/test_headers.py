@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cdef.h is what the public headers give; its structs have the compiler's layout; and each function of tryst.h and coll.h,
+"""cdef.txt is what the public headers give; its structs have the compiler's layout; and each function of tryst.h and coll.h,
 with the headers that they include, is used by the package.
 
     test_headers.py BUILD"""
@@ -30,7 +30,7 @@ def check_cdef():
 def check_layouts():
     """Sizes, offsets and numbers, as a C program prints them."""
     lines, expected = [], []
-    text = (HERE / "cdef.h").read_text()
+    text = (HERE / "cdef.txt").read_text()
     structs = re.findall(r"^typedef struct (\w+) \{", text, re.MULTILINE)
     for name in structs:
         struct = ffi.typeof(name)
@@ -63,9 +63,9 @@ def check_functions():
     assert len(functions) > 80, functions
     package = "".join(path.read_text() for path in (HERE / "tryst").glob("*.py"))
     used = set(re.findall(r"\blib\.(tryst_\w+)", package))
-    declared = (HERE / "cdef.h").read_text()
+    declared = (HERE / "cdef.txt").read_text()
     for function in functions:
-        assert re.search(rf"\b{function}\(", declared), f"cdef.h has no {function}"
+        assert re.search(rf"\b{function}\(", declared), f"cdef.txt has no {function}"
         assert (function in used) != (function in UNUSED), f"{function}: used by the package, or in UNUSED with the reason?"
     print(f"{len(functions)} functions, {len(UNUSED)} of them not used")
 

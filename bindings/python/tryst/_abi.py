@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load libtryst and give its functions (`lib`), with the helpers that every part needs.
 
-One idea: nothing is compiled. cffi calls the library by the declarations of its public headers (_ffi.py, made of cdef.h,
+One idea: nothing is compiled. cffi calls the library by the declarations of its public headers (_ffi.py, made of cdef.txt,
 which a test compares with the headers), and releases the GIL during each call."""
 
 import os
