@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Iterable, Optional, TypedDict, Union
 
 from tryst._abi import NULL, ffi, lib, names, sized
 from tryst.handles import Collective, Key, Subgroup
-from tryst.operation import Operation
-from tryst.tensors import Room, room_alloc, tensor_of
+from tryst.operation import Operation, op_room
+from tryst.tensors import Room, Tensor, room_alloc, tensor_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -58,9 +58,16 @@ class Calls:
     def _submit(self, call: Any, what: Any, source: Any, target: Any, between: Any, behind: Any, options: Any) -> Any:
         """Submit what has an input, some arguments, an output and more arguments. A tensor that is None is NULL."""
         in_, in_keep = (NULL, None) if source is None else tensor_of(source, False)
-        out, out_keep = (NULL, None) if target is None else tensor_of(target, True)
-        params = _params(**options) if options else NULL
-        return Operation(self, call, (what, in_, *between, out, *behind, params), (in_keep, out_keep), target)
+        if target.__class__ is Tensor:  # the short way of small tensors in loops
+            out, out_keep = target._tensor, target
+        else:
+            out, out_keep = (NULL, None) if target is None else tensor_of(target, True)
+        params, op_p = _params(**options) if options else NULL, op_room()
+        if between or behind:
+            status = call(self._step, what, in_, *between, out, *behind, params, op_p)
+        else:
+            status = call(self._step, what, in_, out, params, op_p)
+        return Operation(self, status, op_p, (in_keep, out_keep), target)
 
     # ---- between two ranks ----
 
@@ -71,7 +78,8 @@ class Calls:
             key = self.group._key(self.group.rank, to, name, index)
         data, keep = tensor_of(tensor, False)
         call, what = (lib.tryst_send, key.encode()) if isinstance(key, str) else (lib.tryst_send_key, key.handle)
-        return Operation(self, call, (what, data, _params(**options) if options else NULL), (keep,), None)
+        params, op_p = _params(**options) if options else NULL, op_room()
+        return Operation(self, call(self._step, what, data, params, op_p), op_p, (keep,), None)
 
     def recv(self, tensor: Any = None, source: Optional[int] = None, *, name: str = "message", index: int = 0,
              key: Union[Key, str, None] = None, **options: "Unpack[Options]") -> Operation[Any]:
@@ -80,14 +88,14 @@ class Calls:
         if key is None:
             key = self.group._key(source, self.group.rank, name, index)
         call, what = (lib.tryst_recv, key.encode()) if isinstance(key, str) else (lib.tryst_recv_key, key.handle)
-        params = _params(**options) if options or tensor is None else NULL
+        params, op_p = _params(**options) if options or tensor is None else NULL, op_room()
         if tensor is not None:
             data, keep = tensor_of(tensor, True)
-            return Operation(self, call, (what, data, params), (keep,), tensor)
+            return Operation(self, call(self._step, what, data, params, op_p), op_p, (keep,), tensor)
         room = Room()
         params.alloc, handle = room_alloc, ffi.new_handle(room)
         params.alloc_arg = handle
-        return Operation(self, call, (what, NULL, params), handle, room)
+        return Operation(self, call(self._step, what, NULL, params, op_p), op_p, handle, room)
 
     # ---- collectives ----
 
@@ -108,12 +116,14 @@ class Calls:
                   ) -> Operation[Any]:
         """Copy `tensor` of rank `root` to that of all others."""
         data, keep = tensor_of(tensor, root != self._number(options))
-        params = _params(**options) if options else NULL
-        return Operation(self, lib.tryst_broadcast, (name.encode(), data, root, params), (keep,), tensor)
+        params, op_p = _params(**options) if options else NULL, op_room()
+        status = lib.tryst_broadcast(self._step, name.encode(), data, root, params, op_p)
+        return Operation(self, status, op_p, (keep,), tensor)
 
     def barrier(self, *, name: str = "barrier", **options: "Unpack[Options]") -> Operation[None]:
         """End when all ranks have submitted it."""
-        return Operation(self, lib.tryst_barrier, (name.encode(), _params(**options) if options else NULL), (), None)
+        params, op_p = _params(**options) if options else NULL, op_room()
+        return Operation(self, lib.tryst_barrier(self._step, name.encode(), params, op_p), op_p, (), None)
 
     def allgather(self, tensor: Any, out: Any, counts: _Counts = None, offsets: _Counts = None, *,
                   name: str = "allgather", **options: "Unpack[Options]") -> Operation[Any]:

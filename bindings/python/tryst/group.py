@@ -16,7 +16,7 @@ from tryst._abi import NULL, as_dict, ffi, lib, names, sized, text, visit
 from tryst.calls import REDUCE, Calls, numbers
 from tryst.errors import ContextError, Error, GroupError, PeerError, check, filled, opened, refused, step_failed
 from tryst.handles import Collective, Key, Registration, Subgroup, members_of
-from tryst.operation import Operation, Watcher, sweep, wait_all
+from tryst.operation import Operation, Watcher, op_room, sweep, wait_all
 from tryst.settings import Config
 from tryst.tensors import dtype_code, dtype_numpy, tensor_of
 
@@ -88,7 +88,8 @@ class Step(Calls):
         before."""
         if not self._step:
             return None
-        ended: Operation[None] = Operation(self, lib.tryst_step_close, (), (), None)
+        op_p = op_room()
+        ended: Operation[None] = Operation(self, lib.tryst_step_close(self._step, op_p), op_p, (), None)
         self._step = NULL
         return ended
 

@@ -25,6 +25,17 @@ _left: Any = collections.deque()  # operations that were dropped before their en
 _LEFT_MANY = 64
 
 
+_op_rooms: Any = []  # for results of calls, used again
+
+
+def op_room() -> Any:
+    """Room for the operation that a call returns."""
+    try:
+        return _op_rooms.pop()
+    except IndexError:
+        return ffi.new(_OP_P)
+
+
 def sweep() -> None:
     """Release dropped operations that have ended."""
     with contextlib.suppress(IndexError):  # another thread sweeps, too
@@ -58,14 +69,14 @@ class Operation(Generic[T]):
     _keep: Any
     _error: Optional[Error]
 
-    def __init__(self, calls: Any, call: Any, arguments: Any, keep: Any, value: Any) -> None:
-        """Submit it in the step of `calls`. `keep`: what it uses, but None; `value`: its result."""
+    def __init__(self, calls: Any, status: int, op_p: Any, keep: Any, value: Any) -> None:
+        """What a call of the library in the step of `calls` has returned; `op_p` is of `op_room`. `keep`: what the
+        operation uses, but None; `value`: its result."""
         self._handle, self._keep, self._error = NULL, None, None
-        op_p = ffi.new(_OP_P)
-        status = call(calls._step, *arguments, op_p)
         if status:
             raise refused(status)
         self._handle, self._context, self._keep, self._value = op_p[0], calls._context, keep, value
+        _op_rooms.append(op_p)
         if calls._note:
             calls._note(self)
 
