@@ -210,6 +210,8 @@ def test_step_abort(group):
     group.barrier(name="aborted").wait(30)
     aborted.abort("enough")
     assert "enough" in str(aborted.error)
+    error = raises(tryst.GroupError, "enough", aborted.barrier)  # the reason is in the refusal, too
+    assert error.status is tryst.Status.ABORTED and error.rank is not None
     aborted.close()
 
 

@@ -58,10 +58,11 @@ class Calls:
     def _submit(self, call: Any, what: Any, source: Any, target: Any, between: Any, behind: Any, options: Any) -> Any:
         """Submit what has an input, some arguments, an output and more arguments. A tensor that is None is NULL."""
         in_, in_keep = (NULL, None) if source is None else tensor_of(source, False)
+        out, out_keep = NULL, target
         if target.__class__ is Tensor:  # the short way of small tensors in loops
-            out, out_keep = target._tensor, target
-        else:
-            out, out_keep = (NULL, None) if target is None else tensor_of(target, True)
+            out = target._tensor
+        elif target is not None:
+            out, out_keep = tensor_of(target, True)
         params, op_p = _params(**options) if options else NULL, op_room()
         if between or behind:
             status = call(self._step, what, in_, *between, out, *behind, params, op_p)

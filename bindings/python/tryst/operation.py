@@ -13,7 +13,7 @@ import time
 from typing import Any, Generator, Generic, Optional, Sequence, TypeVar
 
 from tryst._abi import NULL, ffi, lib
-from tryst.errors import Error, check, op_failed, refused
+from tryst.errors import Error, check, op_failed, refused, step_failed
 from tryst.tensors import Room
 
 T = TypeVar("T")
@@ -23,8 +23,6 @@ _wait, _TIMEOUT, _IN_PROGRESS = lib.tryst_wait, lib.TRYST_E_TIMEOUT, lib.TRYST_I
 
 _left: Any = collections.deque()  # operations that were dropped before their end, with what they use
 _LEFT_MANY = 64
-
-
 _op_rooms: Any = []  # for results of calls, used again
 
 
@@ -74,7 +72,7 @@ class Operation(Generic[T]):
         operation uses, but None; `value`: its result."""
         self._handle, self._keep, self._error = NULL, None, None
         if status:
-            raise refused(status)
+            raise status == lib.TRYST_E_ABORTED and step_failed(calls._step) or refused(status)
         self._handle, self._context, self._keep, self._value = op_p[0], calls._context, keep, value
         _op_rooms.append(op_p)
         if calls._note:
