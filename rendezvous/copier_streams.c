@@ -7,8 +7,8 @@
  * the oldest piece's event is polled. A piece is chosen as late as possible: it goes to
  * the driver only when few enough bytes are in flight, and then comes from the most
  * urgent range that may copy; equally urgent ranges, those of one collective, take turns,
- * since its trees move in step. A `ready` event is polled by the host. If the stream waited
- * for the event instead, every other range would wait behind it.
+ * since its trees move in step. A `ready` event is polled by the host. If the stream
+ * waited for the event instead, every other range would wait behind it.
  *
  * Invariants:
  * - A range is in its stream's queue exactly while it is OPEN, has bytes to copy below
