@@ -223,8 +223,8 @@ static void off(void **state)
     assert_in_range(shared->in_order[0], 0, 800);
 }
 
-/* The priorities come from the times of one step, which a busy machine may disturb: one of
- * three runs must be right. */
+/* The priorities come from the times of one step, which a busy machine may disturb: one
+ * of three runs must be right. */
 static void run_by_need(void (*main)(struct harness_rank *))
 {
     for (int tries = 0; tries < 3; tries++) {
