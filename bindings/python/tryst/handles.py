@@ -61,10 +61,12 @@ class Subgroup(Handle):
 
     @property
     def rank(self) -> int:
+        """This rank's number in the subgroup."""
         return int(lib.tryst_subgroup_rank(self.handle))
 
     @property
     def size(self) -> int:
+        """The number of its ranks."""
         return int(lib.tryst_subgroup_size(self.handle))
 
     @property
