@@ -30,7 +30,7 @@ class Mark
     void *event() const;
     /** Make the calling thread's current stream wait for the point. */
     void await() const;
-    /** Wait for the point. */
+    /** Block the calling thread until the device has reached the point; no limit. */
     void synchronize() const;
 
   private:
