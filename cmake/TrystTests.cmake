@@ -135,11 +135,13 @@ set(TRYST_TSAN_LONG
     api_random_auto api_random_fault_shm api_random_fault_ucx api_random_shm-cma api_random_shm-ring
     api_random_shm-stage
     api_slow_start_ucx api_volume_shm api_volume_sm_ucx
-    context_alloc_walk_recorded collectives_run_shm conformance_self conformance_shm_device
+    context_alloc_walk_recorded collectives_run collectives_run_shm conformance_self conformance_shm_device
     pipeline_check pipeline_engine_loop pipeline_schedule_runs pipeline_stage
     test_ofi_rxm tools_bench_dp_few tools_perf_coll tools_pp_bench_device tools_pp_bench_usage)
 # Long under ASan: the same code runs there in another test.
-set(TRYST_ASAN_LONG api_coll_matrix_self topology_plan_sizes)
+set(TRYST_ASAN_LONG
+    api_coll_blocks_device_self api_coll_device_self api_coll_matrix_self api_coll_random_device_self gpu_run_script
+    tools_schedules topology_plan_sizes)
 
 # tryst_test_add(<name> COMMAND <command>… [LABELS …] [TIMEOUT …] [ENVIRONMENT …])
 # The same for a command that exists already (a script, a tool).

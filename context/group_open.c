@@ -311,26 +311,29 @@ static bool group_leave(tryst_ctx *ctx)
     return false;
 }
 
+static bool close_lock_take(tryst_ctx *ctx)
+{
+    if (progress_lock_take(ctx->rdv, CUT_NS))
+        return true;
+    LOG_ERROR(&ctx->log, "cannot close a group: another thread waits in it");
+    return false;
+}
+
 void tryst_group_close(tryst_group *group)
 {
     if (!group || rendezvous_usable(group->rdv) == TRYST_E_FORKED)
         return;
     tryst_ctx *ctx = group->ctx;
     progress_thread_stop(ctx->rdv);
-    if (!progress_lock_take(ctx->rdv, CUT_NS)) {
-        LOG_ERROR(&ctx->log, "cannot close a group: another thread waits in it");
+    if (!close_lock_take(ctx))
         return;
-    }
-    if (!group_leave(ctx)) {
-        progress_lock_put(ctx->rdv);
-        return;
-    }
+    bool left = group_leave(ctx);
     progress_lock_put(ctx->rdv);
-    colls_copier_close(ctx->wiring->colls);
-    if (!progress_lock_take(ctx->rdv, CUT_NS)) {
-        LOG_ERROR(&ctx->log, "cannot close a group: another thread waits in it");
+    if (!left)
         return;
-    }
+    colls_copier_close(ctx->wiring->colls); /* its thread may wait for the lock */
+    if (!close_lock_take(ctx))
+        return;
     ctx->leaving = false;
     rails_settle(ctx);
     rendezvous_group_close(ctx->rdv);

@@ -189,8 +189,7 @@ typedef struct tryst_plan_params {
      *  optimum, as far as that is feasible. */
     double gap_max;
     /** The rate at which a rank sums, in bytes of the tensor a second, for the trees by
-     *  size. 0: for a GPU a third of its memory rate (NVIDIA's data sheets), else 7e9,
-     *  the rate of one core. */
+     *  size. 0: 7e9, the rate of one core, which makes the sums of devices, too. */
     double sum_bytes_per_s;
 } tryst_plan_params;
 

@@ -7,14 +7,14 @@
 
 #include <stdatomic.h>
 
-enum { RANKS = 6, SENDER = 0, TAKER = 5, TENSORS = 16, AWAY_MS = 3000 };
+enum { RANKS = 6, SENDER = 0, TAKER = 5, TENSORS = 16, AWAY_MS = 15000 };
 /* Each of the four announces twice a peer's window; the stream is several times the
  * rail's window. */
 enum { WANTED_BYTES = 8 << 20, STREAM_BYTES = 8 << 20 };
 
 struct shared {
     _Atomic(uint32_t) counter;
-    _Atomic(uint32_t) awake;
+    _Atomic(bool) streamed; /* the stream is complete */
 };
 
 static void warm_up(struct harness_rank *rank, tryst_step *step)
@@ -28,15 +28,19 @@ static void warm_up(struct harness_rank *rank, tryst_step *step)
         harness_end(harness_send(rank, step, i, "warm", &byte, 1), TRYST_OK);
 }
 
-/* Announce a receive, give the WANT time to leave, and then compute without calls. */
+/* Announce a receive, give the WANT time to leave, and then compute without calls until
+ * the stream is complete. */
 static void stay_away(struct harness_rank *rank, tryst_step *step, struct shared *shared)
 {
     char *data = calloc(1, WANTED_BYTES);
     tryst_op *recv = harness_recv(rank, step, SENDER, "wanted", data, WANTED_BYTES);
     CHECK_STATUS(tryst_wait(recv, 100000000), TRYST_E_TIMEOUT);
     harness_barrier(rank, &shared->counter);
-    harness_sleep_ms(AWAY_MS);
-    atomic_fetch_add(&shared->awake, 1);
+    uint64_t begin_ns = harness_now_ns();
+    while (!atomic_load(&shared->streamed) &&
+           harness_now_ns() - begin_ns < AWAY_MS * UINT64_C(1000000))
+        harness_sleep_ms(5);
+    CHECK(atomic_load(&shared->streamed));
     harness_end(recv, TRYST_OK);
     free(data);
 }
@@ -53,7 +57,7 @@ static void send_all(struct harness_rank *rank, tryst_step *step, struct shared 
         stream[i] = harness_send(rank, step, TAKER, "stream", data, STREAM_BYTES);
     for (int i = 0; i < TENSORS; i++)
         harness_end(stream[i], TRYST_OK);
-    CHECK_EQ(atomic_load(&shared->awake), 0);
+    atomic_store(&shared->streamed, true);
     for (int i = 1; i < TAKER; i++)
         harness_end(wanted[i], TRYST_OK);
     free(data);
@@ -87,7 +91,8 @@ static void away_main(struct harness_rank *rank)
 static void test_away(void **state)
 {
     struct shared *shared = harness_share(sizeof *shared);
-    struct harness_params params = {.size = RANKS, .main = away_main, .arg = shared};
+    struct harness_params params = {
+        .size = RANKS, .main = away_main, .arg = shared, .timeout_s = 40};
     int failed = harness_run(&params);
     harness_unshare(shared, sizeof *shared);
     assert_int_equal(failed, 0);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four to six ranks run random collectives, and one of them is killed at a random moment.
+/* Two to six ranks run random collectives, and one of them is killed at a random moment.
  * The manual (tryst/coll.h) is the reference. A collective that was under way ends with
  * TRYST_OK and the right bytes, or with TRYST_E_PEER and the dead rank, within 2 s; one
  * that is submitted later ends so at once. No element beside a tensor, or of an input, is
  * ever written. The group can be closed, and leaves no
  * descriptor and no thread behind. TRYST_TEST_KILLS sets the number of kills. A rank that
- * is stopped and continued makes nothing fail. */
+ * is stopped and continued makes nothing fail. Where ranks give parts up (by a deadline,
+ * also while another rank is stopped, or by a cancel), all ranks end with the sum or with
+ * that cause and that rank, and the collectives after it are whole. */
 #include "twins.h"
 
 #include <pthread.h>
@@ -21,21 +23,30 @@
 #include "support/patience.h"
 #include "support/unit.h"
 
-enum { RANKS_LEAST = 4, RANKS_MAX = 6, ROUNDS = 10, AFTER = 3, AT_ONCE = 4 };
+enum { RANKS_LEAST = 2, RANKS_MAX = 6, ROUNDS = 10, AFTER = 3, AT_ONCE = 4 };
 enum { GUARD = 64 }; /* elements on both sides of a tensor */
 enum { COUNT_MAX = 1 << 19, AWAY_MS = 1000, STOP_MS = 1500, SAMPLES_MAX = 1 << 16 };
+enum { GIVE_UP_US = 20000 }; /* a part is given up within this time */
 #define NS_PER_MS       UINT64_C(1000000)
 #define UNDER_WAY_NS    (2000 * NS_PER_MS)
 #define AT_ONCE_NS      (500 * NS_PER_MS)
 #define VICTIM_DELAY_NS (500 * NS_PER_MS)
+
+/* What happens to the victim: it is killed; it is stopped for a while; the same, and all
+ * ranks give up some of their parts. */
+enum harm { HARM_KILL, HARM_STOP, HARM_GIVE_UP };
+
+/* How a rank gives up a part. */
+enum way { WAY_NONE, WAY_DEADLINE, WAY_CANCEL, WAYS };
 
 /* The state that all ranks of one run share. */
 struct run {
     uint64_t seed;
     /* away: the rank that makes no call for AWAY_MS when the victim dies; -1: none */
     int victim, away;
-    bool stops; /* the victim is stopped for a while, not killed */
+    enum harm harm;
     _Atomic(uint32_t) counter, living;
+    _Atomic(uint32_t) given_up; /* parts, by all ranks */
     _Atomic(int32_t) victim_pid;
     _Atomic(uint64_t) killed_ns;
     _Atomic(uint32_t) under_way_count, at_once_count;
@@ -46,6 +57,8 @@ struct part {
     tryst_coll_kind kind;
     uint64_t count;
     int root;
+    enum way way;                   /* how this rank gives it up, */
+    uint64_t give_up_ns;            /* and after what time */
     int64_t *data;                  /* between guards */
     int64_t *in;                    /* between guards, of an all-reduce; NULL: in place */
     tryst_mem *mem;                 /* peers map `data`; NULL: plain memory */
@@ -56,6 +69,21 @@ struct part {
 };
 
 /* ---- collectives, the same on all ranks -------------------------------------------- */
+
+/* How `rank` gives up a part. Every sixteenth part of a rank has a way. */
+static enum way way_draw(const struct run *run, int rank, int round, int index,
+                         uint64_t *ns_p)
+{
+    uint64_t random =
+        ((run->seed * 64 + (uint64_t)round) * 64 + (uint64_t)index) * 64 + (uint64_t)rank;
+    for (int i = 0; i < 8; i++)
+        harness_random(&random);
+    uint64_t us = harness_random(&random) % GIVE_UP_US >> harness_random(&random) % 12;
+    *ns_p = (us + 1) * 1000;
+    if (run->harm != HARM_GIVE_UP || round >= ROUNDS || harness_random(&random) % 16)
+        return WAY_NONE;
+    return (enum way)(1 + harness_random(&random) % (WAYS - 1));
+}
 
 static void part_draw(struct part *part, const struct run *run, int size, int round,
                       int index)
@@ -97,14 +125,15 @@ static void parts_open(struct harness_rank *rank, struct part *parts)
     size_t bytes = room_bytes(COUNT_MAX);
     for (int i = 0; i < AT_ONCE; i++) {
         void *room = NULL;
+        void *in = i / 2 ? malloc(bytes) : NULL;
         parts[i] = (struct part){0};
         if (i % 2)
             CHECK_STATUS(tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, &room,
                                          &parts[i].mem),
                          TRYST_OK);
         parts[i].data = (int64_t *)(room ? room : malloc(bytes)) + GUARD;
-        if (i / 2)
-            parts[i].in = (int64_t *)malloc(bytes) + GUARD;
+        if (in)
+            parts[i].in = (int64_t *)in + GUARD;
         twins_place(rank, &parts[i], i);
     }
 }
@@ -152,8 +181,11 @@ static void on_end(void *arg, tryst_op *op, tryst_status status)
 static void part_start(struct harness_rank *rank, tryst_step *step, struct part *part,
                        int index)
 {
-    tryst_op_params params = {
-        .struct_size = sizeof params, .callback = on_end, .arg = part};
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .callback = on_end,
+                              .arg = part,
+                              .deadline_ns =
+                                  part->way == WAY_DEADLINE ? part->give_up_ns : 0};
     tryst_tensor tensor = {.struct_size = sizeof tensor,
                            .data = part->data,
                            .count = part->count,
@@ -237,8 +269,24 @@ static void delay_check(struct harness_rank *rank, const struct part *part)
         sample_add(run->under_way, &run->under_way_count, ns);
 }
 
+/* Fail unless the rank that `error` names gave this part up in the way of `status`. */
+static void give_up_check(struct harness_rank *rank, int round, int index,
+                          tryst_status status, const tryst_error *error)
+{
+    struct run *run = rank->arg;
+    uint64_t ns;
+    enum way way = error->origin_rank < 0
+                       ? WAY_NONE
+                       : way_draw(run, error->origin_rank, round, index, &ns);
+    if (status == TRYST_E_DEADLINE ? way != WAY_DEADLINE
+                                   : status != TRYST_E_CANCELED || way != WAY_CANCEL)
+        harness_fail(__FILE__, __LINE__, "round %d, part %d: %s of rank %d: %s", round,
+                     index, tryst_status_name(status), error->origin_rank, error->text);
+    atomic_fetch_add(&run->given_up, 1);
+}
+
 /* True if the part failed. Fail unless the outcome is one that the manual allows. */
-static bool part_judge(struct harness_rank *rank, struct part *part)
+static bool part_judge(struct harness_rank *rank, struct part *part, int round, int index)
 {
     const struct run *run = rank->arg;
     tryst_error error = {.struct_size = sizeof error, .text = ""};
@@ -252,6 +300,8 @@ static bool part_judge(struct harness_rank *rank, struct part *part)
         room_visit(rank->rank, part->in, part->count, false, true);
     if (status == TRYST_OK) {
         data_check(rank, part);
+    } else if (run->harm == HARM_GIVE_UP) {
+        give_up_check(rank, round, index, status, &error);
     } else if (status != TRYST_E_PEER || !died || error.origin_rank != run->victim) {
         harness_fail(__FILE__, __LINE__, "kind %d of %llu elements: %s of rank %d: %s",
                      part->kind, (unsigned long long)part->count,
@@ -319,14 +369,21 @@ static bool round_run(struct harness_rank *rank, tryst_step *step, struct part *
     bool failed = false;
     for (int i = 0; i < AT_ONCE; i++) {
         int index = (i + rank->rank) % AT_ONCE;
-        parts[index].knew = knew;
-        part_draw(&parts[index], run, rank->size, round, index);
+        struct part *part = &parts[index];
+        part->knew = knew;
+        part->way = way_draw(run, rank->rank, round, index, &part->give_up_ns);
+        part_draw(part, run, rank->size, round, index);
         part_start(rank, step, &parts[index], index);
     }
     if (run->away == rank->rank && round == rounds_draw(run) && run->seed % 2)
         harness_sleep_ms(AWAY_MS);
     for (int i = 0; i < AT_ONCE; i++)
-        failed |= part_judge(rank, &parts[i]);
+        if (parts[i].way == WAY_CANCEL) {
+            (void)tryst_wait(parts[i].op, parts[i].give_up_ns);
+            (void)tryst_op_cancel(parts[i].op);
+        }
+    for (int i = 0; i < AT_ONCE; i++)
+        failed |= part_judge(rank, &parts[i], round, i);
     return failed;
 }
 
@@ -354,24 +411,26 @@ static void rounds_run(struct harness_rank *rank)
     harness_barrier(rank, &run->counter);
     step = harness_step(rank, 2);
     for (int round = 0; round < ROUNDS; round++) {
-        if (round == dies_in && run->stops && rank->rank == 0)
+        if (round == dies_in && run->harm != HARM_KILL && rank->rank == 0)
             stopper_start(run);
-        if (round == dies_in && !run->stops && rank->rank == run->victim)
+        if (round == dies_in && run->harm == HARM_KILL && rank->rank == run->victim)
             killer_start(run);
         if (round == dies_in && run->away == rank->rank && run->seed % 2 == 0)
             harness_sleep_ms(AWAY_MS);
-        failed |= round_run(rank, step, parts, round, failed);
+        failed |= round_run(rank, step, parts, round, failed && run->harm == HARM_KILL);
     }
-    if (run->stops)
+    if (run->harm == HARM_STOP)
         CHECK(!failed);
-    else if (rank->rank == run->victim)
+    else if (run->harm == HARM_KILL && rank->rank == run->victim)
         pause();
-    for (int i = 0; i < AFTER && !run->stops; i++) {
-        bool fails = round_run(rank, step, parts, ROUNDS + i, failed);
+    for (int i = 0; i < AFTER && run->harm != HARM_STOP; i++) {
+        bool fails =
+            round_run(rank, step, parts, ROUNDS + i, failed && run->harm == HARM_KILL);
+        CHECK(!fails || run->harm == HARM_KILL);
         failed |= fails;
     }
     harness_step_close(step);
-    if (!run->stops) {
+    if (run->harm == HARM_KILL) {
         CHECK(failed);
         living_meet(rank);
     }
@@ -433,7 +492,7 @@ static void samples_print(const char *what, uint64_t *samples, size_t count)
 
 struct samples {
     uint64_t under_way[SAMPLES_MAX], at_once[SAMPLES_MAX];
-    size_t under_way_count, at_once_count;
+    size_t under_way_count, at_once_count, given_up;
 };
 
 static void samples_gather(struct samples *all, const struct run *run)
@@ -445,7 +504,7 @@ static void samples_gather(struct samples *all, const struct run *run)
         all->at_once[all->at_once_count++] = run->at_once[i];
 }
 
-static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
+static int run_once(uint64_t seed, enum harm harm, bool away, struct samples *all)
 {
     char path[64];
     uint64_t random = seed * 6364136223846793005u + 1442695040888963407u;
@@ -458,7 +517,7 @@ static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
     run->seed = seed;
     run->victim = 1 + (int)(harness_random(&random) % (uint64_t)(size - 1));
     run->away = away ? run->victim - 1 : -1;
-    run->stops = stops;
+    run->harm = harm;
     coll_net_write((enum coll_net)net, size, path);
     const char *const config[] = {"topology", path, NULL};
     struct harness_params params = {.size = size,
@@ -469,7 +528,8 @@ static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
                                     .no_group = true,
                                     .timeout_s = 40,
                                     .config = net ? config : NULL,
-                                    .killed = stops ? HARNESS_NO_RANK : run->victim};
+                                    .killed = harm == HARM_KILL ? run->victim
+                                                                : HARNESS_NO_RANK};
     int failed = harness_run(&params);
     unlink(path);
     if (failed)
@@ -477,6 +537,7 @@ static int run_once(uint64_t seed, bool stops, bool away, struct samples *all)
                     "TRYST_TEST_KILLS=1\n",
                     size, net, run->victim, (unsigned long long)seed);
     samples_gather(all, run);
+    all->given_up += run->given_up;
     harness_unshare(run, sizeof *run);
     return failed;
 }
@@ -487,39 +548,46 @@ static unsigned kills_count(unsigned least)
     return text ? (unsigned)strtoul(text, NULL, 10) : least;
 }
 
-static void runs(unsigned count, bool stops, bool away)
+static void runs(unsigned count, enum harm harm, bool away)
 {
     static struct samples all;
     unsigned failed = 0;
     uint64_t seed = unit_seed();
-    all.under_way_count = all.at_once_count = 0;
+    all.under_way_count = all.at_once_count = all.given_up = 0;
     for (unsigned i = 0; i < count; i++)
-        failed += run_once(seed + i, stops, away, &all) != 0;
+        failed += run_once(seed + i, harm, away, &all) != 0;
     samples_print("under way", all.under_way, all.under_way_count);
     samples_print("submitted later", all.at_once, all.at_once_count);
-    print_message("%u of %u runs failed\n", failed, count);
+    print_message("%u of %u runs failed; parts given up: %zu\n", failed, count,
+                  all.given_up);
     assert_int_equal(failed, 0);
+    assert_true(harm != HARM_GIVE_UP || all.given_up > 0);
 }
 
 static void test_kills(void **state)
 {
-    runs(kills_count(3), false, false);
+    runs(kills_count(3), HARM_KILL, false);
 }
 
 static void test_kills_away(void **state)
 {
-    runs((kills_count(1) + 9) / 10, false, true);
+    runs((kills_count(1) + 9) / 10, HARM_KILL, true);
 }
 
 static void test_stopped(void **state)
 {
-    runs((kills_count(1) + 9) / 10, true, false);
+    runs((kills_count(1) + 9) / 10, HARM_STOP, false);
+}
+
+static void test_given_up(void **state)
+{
+    runs(kills_count(2), HARM_GIVE_UP, false);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kills),
-                                       cmocka_unit_test(test_kills_away),
-                                       cmocka_unit_test(test_stopped)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kills), cmocka_unit_test(test_kills_away),
+        cmocka_unit_test(test_stopped), cmocka_unit_test(test_given_up)};
     return HARNESS_MAIN(argc, argv, tests);
 }

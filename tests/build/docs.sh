@@ -6,7 +6,7 @@
 #
 #   docs/design.md, "Life of a small tensor"
 #
-# The page of the collectives names existing files. $1: another tree (docs_planted.sh).
+# The page of the collectives names existing files, and links between pages lead to files and sections. $1: another tree (docs_planted.sh).
 # shellcheck disable=SC2016,SC2086 # backquotes of Markdown; $folders is several words
 set -eu
 cd "${1:-$SOURCE}"
@@ -48,4 +48,22 @@ grep -oE '[a-z_/]+\.[ch]\>' "$room/README.md" | sort -u >"$dir/names"
 while read -r name; do
     [ -e "$room/$name" ] || [ -e "$name" ] || say "$room/README.md names $name, which is not there"
 done <"$dir/names"
+
+# Print the anchors of a page's sections, as GitHub makes them.
+anchors() { # <page>
+    sed -n '/^```/,/^```/d; s/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+find ./*.md docs $folders -name '*.md' >"$dir/pages"
+while read -r page; do
+    sed '/^```/,/^```/d' "$page" | grep -oE '\]\([^)]*\)' | sed 's/^](//; s/)$//' | grep -vE '^https?:' >"$dir/links" || true
+    while read -r link; do
+        target=${link%%#*}
+        [ -z "$target" ] && target=$page || target=$(dirname "$page")/$target
+        if [ ! -e "$target" ]; then
+            say "$page links to $link, which is not there"
+        elif [ "$link" != "${link#*#}" ] && ! anchors "$target" | grep -qxF "${link#*#}"; then
+            say "$page links to $link, and there is no such section"
+        fi
+    done <"$dir/links"
+done <"$dir/pages"
 exit $fail

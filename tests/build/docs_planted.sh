@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs.sh reports a file, a name and a section that do not exist.
+# docs.sh reports a file, a name, a section and links that lead nowhere.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -13,7 +13,8 @@ done
 cp -R "$SOURCE/collectives" "$dir/"
 echo 'A step of a slice (gone_step.c).' >>"$dir/collectives/README.md"
 mkdir "$dir/docs" "$dir/tools"
-cp "$SOURCE/docs/design.md" "$SOURCE/docs/settings.md" "$dir/docs/"
+cp "$SOURCE"/docs/*.md "$dir/docs/"
+printf '[a](gone_page.md) [b](hangs.md#gone-section)\n' >>"$dir/docs/launch.md"
 echo '/* docs/design.md, "A section of no page" */' >"$dir/tools/cites.c"
 # shellcheck disable=SC2016 # backquotes of Markdown
 echo 'See `gone_file.c` and `gone_function`.' >>"$dir/docs/design.md"
@@ -22,7 +23,7 @@ if sh "$SOURCE/tests/build/docs.sh" "$dir" 2>"$dir/said"; then
     echo "planted: docs.sh accepts names that do not exist"
     exit 1
 fi
-for what in gone_file.c gone_function gone_step.c 'A section of no page'; do
+for what in gone_file.c gone_function gone_step.c 'A section of no page' gone_page.md '#gone-section'; do
     grep -qF "$what" "$dir/said" || { echo "planted: docs.sh does not report $what"; cat "$dir/said"; exit 1; }
 done
-[ "$(wc -l <"$dir/said")" -eq 4 ] || { echo "planted: docs.sh reports more than four faults:"; cat "$dir/said"; exit 1; }
+[ "$(wc -l <"$dir/said")" -eq 6 ] || { echo "planted: docs.sh reports more than six faults:"; cat "$dir/said"; exit 1; }

@@ -1,18 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The README's examples compile against the installed files, and run. Each example is the
-# fenced block that follows its line in README.md:
+# The examples of README.md and docs/priorities.md compile against the installed files, and run. Each example is
+# the fenced block that follows its line in its page:
 #
 #   <!-- test: embed -->
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# example <name> <lines, at least> <lines, at most>: compile it as $dir/<name>
+# example <page> <name> <lines, at least> <lines, at most>: compile it as $dir/<name>
 example() {
+    page=$1
+    shift
     awk -v mark="<!-- test: $1 -->" '$0 == mark { armed = 1; next }
          armed && /^```/ { if (inside) exit; inside = 1; next }
-         inside' "$SOURCE/README.md" >"$dir/$1.c"
+         inside' "$SOURCE/$page" >"$dir/$1.c"
     lines=$(wc -l <"$dir/$1.c")
     [ "$lines" -ge "$2" ] || { echo "readme: no example after the marker of $1"; exit 1; }
     [ "$lines" -le "$3" ] || { echo "readme: the example $1 has $lines lines, at most $3"; exit 1; }
@@ -20,8 +22,8 @@ example() {
         "$dir/$1.c" -L"$INSTALL/$LIBDIR" -ltryst -Wl,-rpath,"$INSTALL/$LIBDIR"
 }
 
-example embed 10 60
-example allreduce 10 40
+example README.md embed 10 60
+example docs/priorities.md allreduce 10 40
 cd "$dir"
 timeout 120 ./embed
 

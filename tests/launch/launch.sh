@@ -52,19 +52,19 @@ serves_at() { # <pattern>
     grep -qE "info: .*rank 0 serves at $1" "$out" || fail "rank 0 does not serve at $1"
 }
 
-# Print the README's command for a launcher, without its program, as words. The host and
+# Print the command of docs/launch.md for a launcher, without its program, as words. The host and
 # port of the example are replaced.
-readme() { # <first word>
-    sed -n "/^<!-- test: launch -->/,/^\`\`\`\$/s/^\($1 .*\) \.\/train.*/\1/p" "$here/../../README.md" |
+documented() { # <first word>
+    sed -n "/^<!-- test: launch -->/,/^\`\`\`\$/s/^\($1 .*\) \.\/train.*/\1/p" "$here/../../docs/launch.md" |
         sed "s/node1:4711/127.0.0.1:$(port)/"
 }
-from_readme() { # <first word>: into the array `line`
-    read -r -a line <<<"$(readme "$1")"
-    [ ${#line[@]} -gt 1 ] || fail "the README has no line that begins with $1"
+from_docs() { # <first word>: into the array `line`
+    read -r -a line <<<"$(documented "$1")"
+    [ ${#line[@]} -gt 1 ] || fail "docs/launch.md has no line that begins with $1"
 }
 
 token=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
-from_readme mpirun
+from_docs mpirun
 ompi=(mpirun.openmpi --oversubscribe "${line[@]:1}")
 [ "$(id -u)" -ne 0 ] || ompi+=(--allow-run-as-root)
 
@@ -95,9 +95,9 @@ openmpi_without_pmix)
     ;;
 hydra)
     have mpiexec.hydra mpich
-    from_readme mpiexec.hydra
+    from_docs mpiexec.hydra
     TRYST_TOKEN=$token ranks_meet hydra "${line[@]}"
-    from_readme mpiexec.hydra
+    from_docs mpiexec.hydra
     TRYST_TOKEN=$token trains "${line[@]}"
     # The first rank that fails ends the others, and Hydra drops output that it has not
     # passed on. So the ranks write their output to a file.
@@ -130,7 +130,7 @@ torchrun)
     ;;
 tryst_run)
     at=$(port)
-    from_readme tryst-run
+    from_docs tryst-run
     line=("$TRYST_TEST_RUN" "${line[@]:1}" --no-prefix)
     TRYST_PORT_RANGE=$at-$((at + 40)) ranks_meet tryst "${line[@]}"
     # tryst-run wins over another launcher around it
@@ -140,7 +140,7 @@ tryst_run)
     ;;
 slurm)
     [ "$pmix" = yes ] || skip "this build has no PMIx (apt-get install libpmix-dev)"
-    from_readme srun
+    from_docs srun
     slurm=("$here/slurm.sh" "${line[@]}" --overcommit)
     timeout 200 "${slurm[@]}" true >"$out" 2>&1 || { status=$?; cat "$out"; exit $status; }
     ranks_meet pmix "${slurm[@]}"

@@ -12,7 +12,8 @@
 # A lab is a file of lines (`#` begins a comment):
 #
 #   family 4|6|both            addresses of the hosts (both)
-#   host h0 h1 …               the ranks run on them in this order
+#   host h0 h1 …               the ranks run on them in this order,
+#   ranks N                    N on each (1)
 #   switch s0 …
 #   link A B RATE [net=NAME]   RATE: 400mbit both ways, 400mbit/100mbit from A to B / from B to A, or
 #                              - for none (no spaces)
@@ -32,7 +33,7 @@ from the environment:
        NETLAB_TCP=reno|bbr|cubic         the congestion control of all hosts (reno)
 within COMMAND, \$NETLAB being this script:
        \$NETLAB on HOST COMMAND…         run it on that host (a process of the same id)
-       \$NETLAB ranks COMMAND…           run it on every host, as ranks that find each other
+       \$NETLAB ranks COMMAND…           run it as each rank; the ranks find each other
        \$NETLAB bytes                    lines "host interface neighbour received sent"
        \$NETLAB address HOST [FROM]      how FROM reaches HOST; without it, all of its addresses
 END
@@ -84,7 +85,7 @@ outside() {
 # --- building ---------------------------------------------------------------------------
 
 declare -A kind=() host_number=() nics=() net_of_switch=() net_number=() nic_net=()
-hosts=()
+hosts=() ranks_each=1
 links_a=() links_b=() links_rate=() links_net=()
 family=both
 
@@ -92,6 +93,7 @@ read_line() { # <words of a line…>
     local name
     case $1 in
     family) family=$2 ;;
+    ranks) ranks_each=$2 ;;
     host | switch)
         for name in "${@:2}"; do
             [ -z "${kind[$name]:-}" ] || die "$name is there twice"
@@ -296,10 +298,11 @@ address() { # <host> [<from>]
               exit !found }' /run/netlab/addresses
 }
 
-# Print lines "host where"; where is that host's value of TRYST_BOOTSTRAP. Rank 0 serves
-# at one address if all others use the same one, else at all of its addresses.
+# Print a line "host where" for each rank; where is its value of TRYST_BOOTSTRAP. Rank 0 serves
+# at one address if all others use the same one, else at all of its addresses. The other ranks of its host
+# use the one that the second host uses.
 list_ranks() {
-    local host at all=()
+    local host at i all=() line
     for host in "${hosts[@]:1}"; do
         at=$(address "${hosts[0]}" "$host") || at=-
         all+=("$host $at:$port")
@@ -309,7 +312,10 @@ list_ranks() {
     *$'\n'*'['*) at="[::]:$port" ;;
     *$'\n'*) at=0.0.0.0:$port ;;
     esac
-    printf '%s\n' "${hosts[0]} $at" "${all[@]}"
+    echo "${hosts[0]} $at"
+    for line in "${hosts[0]} ${all[0]#* }" "${all[@]}"; do
+        for ((i = 0; i < ranks_each; i++)); do echo "$line"; done
+    done | tail -n +2
 }
 
 ranks() { # <command…>

@@ -4,7 +4,7 @@
 # no GPU and copies at a given rate. Both kinds take turns; the figures are medians of the rounds, with the least and
 # the most.
 #
-#   allreduce  the time of an all-reduce of 64 MiB; copies at 100 MB/s each way
+#   allreduce  the median time of five all-reduces of 64 MiB; copies at 100 MB/s each way
 #   preempt    the 99th percentile of an all-reduce of 64 KiB under one of 256 MiB; copies at 400 MB/s each way
 #
 # usage: coll_device.sh <netlab.sh> <tryst-perf> <libfake_cuda.so> allreduce|preempt [rounds (5)]
@@ -19,7 +19,7 @@ export TRYST_CUDA_DRIVER=$3
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 case $kind in
-allreduce) options=(allreduce --sizes 64M --iters 1 --warmup 1) mbps=100 key=seconds ;;
+allreduce) options=(allreduce --sizes 64M --iters 5 --warmup 1) mbps=100 key=seconds ;;
 preempt) options=(preempt --op allreduce --sizes 64K --background 256M --iters 100) mbps=400 key=seconds_p99 ;;
 *) echo "coll_device: allreduce or preempt, not $kind" >&2; exit 2 ;;
 esac

@@ -6,7 +6,7 @@
 #
 # networks.sh has the networks.
 #
-# usage: coll_lab.sh <netlab.sh> <tryst-perf> [ucx|ofi] [network…]
+# usage: coll_lab.sh <netlab.sh> <tryst-perf> [ucx|ofi|auto] [network…]
 #   COLL_LAB_ITERS   counted all-reduces of each run (5)
 #   COLL_LAB_BYTES   bytes of each (64M)
 #   COLL_LAB_SLOWER  divide the rates of all links by this, in the network and in the graph
@@ -14,9 +14,11 @@
 #   COLL_LAB_WRONG   factor of all rates in the graph, not in the network (1)
 #   COLL_LAB_CHECK   compare each result with a computed one (no)
 #   COLL_LAB_MAX     fail above this ratio of Tryst (none)
-#   COLL_LAB_BESIDE  mpich: after each run of Tryst, MPI_Allreduce of as many bytes over the
-#                    same network, with the ratio to the same bound (no); MPIR_CVAR_* and
-#                    UCX_RNDV_THRESH of the environment apply to it
+#   COLL_LAB_BESIDE  after each run of Tryst another one over the same network, with the ratio
+#                    to the same bound (no): mpich, an MPI_Allreduce of as many bytes, to which
+#                    MPIR_CVAR_* and UCX_RNDV_THRESH of the environment apply; or the path of
+#                    the tryst-perf of another build
+#   COLL_LAB_ROUNDS  run each network so often, alternating with what runs beside (1)
 set -euo pipefail
 if [ "$1" = --within ]; then
     shift
@@ -27,6 +29,7 @@ networks=("${@:4}")
 [ ${#networks[@]} -gt 0 ] || networks=(star uneven racks mesh eight)
 iters=${COLL_LAB_ITERS:-5} size=${COLL_LAB_BYTES:-64M}
 slower=${COLL_LAB_SLOWER:-1} check=${COLL_LAB_CHECK:+--check} wrong=${COLL_LAB_WRONG:-1} most=${COLL_LAB_MAX:-}
+rounds=${COLL_LAB_ROUNDS:-1}
 beside=${COLL_LAB_BESIDE:-} mpi=$(dirname "$perf")/tests/perf_mpi_allreduce
 mpi_most_s=120
 dir=$(mktemp -d)
@@ -62,15 +65,27 @@ beside_check() {
         beside=
         ;;
     *)
-        echo "cannot run '$beside' beside ours: choose mpich" >&2
+        [ ! -x "$beside" ] || return 0
+        echo "cannot run '$beside' beside ours: choose mpich or the path of a tryst-perf" >&2
         return 2
         ;;
     esac
 }
 
-# Run MPI_Allreduce over the network that Tryst has just used.
+# Run an all-reduce over the network of $dir/lab, planned from $dir/graph.json; its figures go to <file>.
+tryst_run() { # <tryst-perf> <file>
+    TRYST_TOPOLOGY=$dir/graph.json "$netlab" "$dir/lab" "$0" --within "$1" allreduce --transport "$transport" \
+        --sizes "$size" --iters "$iters" --warmup 1 ${check:+"$check"} --json "$2" >"$dir/out" 2>&1
+}
+
+# Run what runs beside over the network that Tryst has just used.
 beside_run() { # <network>
     local code=0
+    if [ "$beside" != mpich ]; then
+        tryst_run "$beside" "$dir/beside" || { cat "$dir/out"; return 1; }
+        judge "$1" beside "" "$dir/beside"
+        return
+    fi
     timeout --foreground -k 10 $mpi_most_s "$netlab" "$dir/lab" "$(dirname "$0")/mpich_lab.sh" "$mpi" \
         "$(numfmt --from=iec "$size")" "$iters" </dev/null >"$dir/beside" 2>"$dir/errors" || code=$?
     if [ $code -ne 0 ] || [ ! -s "$dir/beside" ]; then
@@ -87,15 +102,16 @@ for name in "${networks[@]}"; do
     network "$name" | awk -v slower="$slower" \
         '$1 == "link" { $4 = $4 / slower "mbit" } { print }' >"$dir/lab"
     graph "$wrong" <"$dir/lab" >"$dir/graph.json"
-    TRYST_TOPOLOGY=$dir/graph.json "$netlab" "$dir/lab" "$0" --within "$perf" allreduce --transport "$transport" \
-        --sizes "$size" --iters "$iters" --warmup 1 ${check:+"$check"} --json "$dir/figures" >"$dir/out" 2>&1 || {
-        status=$?
-        cat "$dir/out"
-        [ $status -ne 77 ] || exit 77 # skipped: no network namespaces
-        continue
-    }
-    judge "$name" "$transport" "$most" "$dir/figures" || status=1
-    [ -z "$beside" ] || beside_run "$name" || status=1
-    [ -z "${COLL_LAB_SHOW:-}" ] || cat "$dir/out" "$dir/figures"
+    for ((round = 0; round < rounds; round++)); do
+        tryst_run "$perf" "$dir/figures" || {
+            status=$?
+            cat "$dir/out"
+            [ $status -ne 77 ] || exit 77 # skipped: no network namespaces
+            continue
+        }
+        judge "$name" "$transport" "$most" "$dir/figures" || status=1
+        [ -z "$beside" ] || beside_run "$name" || status=1
+        [ -z "${COLL_LAB_SHOW:-}" ] || cat "$dir/out" "$dir/figures"
+    done
 done
 exit $status

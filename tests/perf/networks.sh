@@ -23,6 +23,11 @@ racks() { # <hosts> <rate of a host in Mbit/s>: neighbouring ranks are in differ
     echo "link s0 s1 400mbit"
 }
 
+shared() { # <ranks of a host> <rate in Mbit/s>…: hosts with several ranks at one switch
+    echo "ranks $1"
+    star "${@:2}"
+}
+
 network() { # <name>: print the lines of a lab
     case $1 in
     pair) star 400 400 ;;
@@ -33,29 +38,46 @@ network() { # <name>: print the lines of a lab
     racks) racks 4 400 ;;
     racks8) racks 8 400 ;;
     trunk) racks 4 800 ;; # each host is faster than the trunk
+    shared) shared 4 400 400 ;;
+    shared_fast) shared 4 2000 2000 ;;
     mesh)
         printf '%s\n' "host h0 h1 h2 h3" "link h0 h1 800mbit" "link h1 h2 800mbit" "link h2 h3 800mbit" \
             "link h0 h2 200mbit" "link h1 h3 200mbit" "link h0 h3 200mbit"
         ;;
     *)
-        echo "not a network: '$1'; choose of pair, star, star8, uneven, racks, trunk, racks8, mesh, eight" >&2
+        echo "not a network: '$1'; choose of pair, star, star8, uneven, racks, trunk, racks8, mesh, eight, shared, shared_fast" >&2
         return 2
         ;;
     esac
 }
 
-# Print the lab on stdin as a cluster's JSON, all rates times <factor>.
+# Print the lab on stdin as a cluster's JSON, all rates times <factor>. Several ranks of a host are nodes of their
+# own, behind links of 40 Gbit/s.
 graph() { # <factor>
     awk -v factor="$1" '
         function name_all(   text, i) {
             for (i = 2; i <= NF; i++) text = text (i > 2 ? "," : "") "\"" $i "\""
             return text
         }
-        $1 == "host" { ranks = name_all() }
-        $1 == "switch" { nodes = name_all() }
-        $1 == "link" {
-            links = links (links ? ",\n  " : "") sprintf("{\"a\":\"%s\",\"b\":\"%s\",\"gbit_per_s\":%.6g,\"latency_us\":50}",
-                                                         $2, $3, $4 / 1000 * factor)
+        function link(a, b, gbit_per_s, us) {
+            links = links (links ? ",\n  " : "") sprintf("{\"a\":\"%s\",\"b\":\"%s\",\"gbit_per_s\":%.6g,\"latency_us\":%d}",
+                                                         a, b, gbit_per_s, us)
         }
+        function ranks_of(host,   i, text) {
+            for (i = 0; i < each; i++) {
+                text = text (i ? "," : "") "\"" host "." i "\""
+                link(host "." i, host, 40, 1)
+            }
+            return text
+        }
+        BEGIN { each = 1 }
+        $1 == "ranks" { each = $2 }
+        $1 == "host" && each == 1 { ranks = name_all() }
+        $1 == "host" && each > 1 {
+            hosts = name_all() ","
+            for (n = 2; n <= NF; n++) ranks = ranks (n > 2 ? "," : "") ranks_of($n)
+        }
+        $1 == "switch" { nodes = hosts name_all() }
+        $1 == "link" { link($2, $3, $4 / 1000 * factor, 50) }
         END { printf "{\"ranks\":[%s],\n \"nodes\":[%s],\n \"links\":[%s]}\n", ranks, nodes, links }'
 }

@@ -3,10 +3,10 @@
 # tryst-info --check: each item that it checks is made wrong, by environment, limits, or a
 # namespace with a machine that lacks something; the output must report the item, give a
 # fix, and the exit status must be that of the worst item.
-# Usage: test_check.sh <tryst-info> <libtryst.so> <README.md>
+# Usage: test_check.sh <tryst-info> <libtryst.so> <launch.md>
 # shellcheck disable=SC2016,SC2317 # single quotes are for other shells; `on` is called by name
 set -u
-info=$1 library=$2 readme=$3
+info=$1 library=$2 page=$3
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fail=0
@@ -37,9 +37,9 @@ says() {
 }
 none='' # no fix is expected
 
-# The README has this command, and a machine on which tests run passes the check.
-[ "$(sed -n '/^<!-- test: check -->/,/^```$/s/^tryst-info \([^ ]*\).*/\1/p' "$readme")" = --check ] ||
-    { : >"$dir/out"; bad "the README has no tryst-info --check"; }
+# The page of launching has this command, and a machine on which tests run passes the check.
+[ "$(sed -n '/^<!-- test: check -->/,/^```$/s/^tryst-info \([^ ]*\).*/\1/p' "$page")" = --check ] ||
+    { : >"$dir/out"; bad "$page has no tryst-info --check"; }
 says ok 'launcher' 'alone' "$none" -- "$info" --check
 for name in launcher token 'locked memory' /dev/shm 'ptrace scope' descriptors interfaces ports \
     'transport self' 'transport shm' 'transport ucx' 'transport ofi'; do

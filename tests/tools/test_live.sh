@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tryst-info --live on ranks that hang: the verdict, and the report on one rank.
-# Usage: test_live.sh <tryst-run> <tryst-info> <live_rank> <how> [README.md]
+# Usage: test_live.sh <tryst-run> <tryst-info> <live_rank> <how> [hangs.md]
 set -eu
 run=$1 info=$2 rank=$3 how=$4
 dir=$(mktemp -d)
@@ -315,23 +315,23 @@ pages)
         echo "left out: a process of another user: only root can become one, and $info must be open to it"
     fi
     ;;
-readme)
-    # The commands of README's "A job hangs", on a job that does.
-    readme=$5
+page)
+    # The commands of docs/hangs.md, on a job that does.
+    page=$5
     how=never
     ranks 2
     sentence "^rank 1 $waited 0 " --job "$pid_1"
     awk '/^<!-- test: hang -->$/ { armed = 1; next }
          armed && /^```/ { if (inside) exit; inside = 1; next }
-         inside' "$readme" | sed "s/4711/$pid_0/" >"$dir/commands"
-    [ "$(grep -c '^tryst-info --live' "$dir/commands")" -ge 3 ] || fail "README has no commands after its marker"
-    PATH=$(dirname "$info"):$PATH sh -e "$dir/commands" >"$dir/out" 2>"$dir/err" || fail "README's commands end with $?"
+         inside' "$page" | sed "s/4711/$pid_0/" >"$dir/commands"
+    [ "$(grep -c '^tryst-info --live' "$dir/commands")" -ge 3 ] || fail "the page has no commands after its marker"
+    PATH=$(dirname "$info"):$PATH sh -e "$dir/commands" >"$dir/out" 2>"$dir/err" || fail "the page's commands end with $?"
     says "^rank 1 $waited 0 to send"
     says '^rank 0 of 2'
     says '"sentence": "rank 1 '
     # "any process of the job"
     sed "s/4711/$job/; s/$pid_0/$job/" "$dir/commands" >"$dir/commands.job"
-    PATH=$(dirname "$info"):$PATH sh -e "$dir/commands.job" >"$dir/out" 2>"$dir/err" || fail "README's commands on the launcher end with $?"
+    PATH=$(dirname "$info"):$PATH sh -e "$dir/commands.job" >"$dir/out" 2>"$dir/err" || fail "the page's commands on the launcher end with $?"
     says "^rank 1 $waited 0 to send"
     ;;
 *) fail "how is that?" ;;

@@ -51,9 +51,8 @@ static void plan_times(const struct chosen *chosen, bool any_slice, double *time
     struct tree_set set = {chosen->plan->trees, chosen->plan->trees_count, false};
     struct tree_costing costing;
     assert_int_equal(
-        tree_costing_init(&costing, chosen->overlay, chosen->plan->op, set.count),
+        tree_costing_init(&costing, chosen->overlay, chosen->plan->op, set.count, 0),
         TRYST_OK);
-    plan_sizes_gamma(chosen->overlay, 0, costing.gamma);
     for (int turn = 0; turn < (set.count == 1 ? 2 : 1); turn++) {
         set.in_turn = turn > 0;
         struct tree_measure measure = tree_costing_measure(&costing, &set);
@@ -154,9 +153,9 @@ static void predictions_right(const struct chosen *chosen)
     for (uint32_t s = 0; s < sizes->count; s++)
         if (sizes->sizes[s].trees_count > most)
             most = sizes->sizes[s].trees_count;
-    assert_int_equal(tree_costing_init(&costing, chosen->overlay, chosen->plan->op, most),
-                     TRYST_OK);
-    plan_sizes_gamma(chosen->overlay, 0, costing.gamma);
+    assert_int_equal(
+        tree_costing_init(&costing, chosen->overlay, chosen->plan->op, most, 0),
+        TRYST_OK);
     for (uint32_t s = 0; s < sizes->count; s++) {
         double time_s = plan_size_time(&costing, &sizes->sizes[s]);
         if (!(fabs(time_s / sizes->sizes[s].predicted_s - 1) < 1e-9))
@@ -354,8 +353,8 @@ static void siblings_take_turns(void **state)
     struct graph *graph = star_new(4);
     struct overlay *overlay = overlay_new(graph);
     struct tree_costing costing;
-    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, 1), TRYST_OK);
-    plan_sizes_gamma(overlay, 0, costing.gamma);
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, 1, 0),
+                     TRYST_OK);
     assert_int_equal(tree_costing_measure(&costing, &set).trees->rounds, 2);
     set.in_turn = true;
     assert_int_equal(tree_costing_measure(&costing, &set).trees->rounds, 6);
@@ -407,8 +406,8 @@ static void crowded_is_by_pairs(void **state)
     struct graph *graph = star_new(3);
     struct overlay *overlay = overlay_new(graph);
     struct tree_costing costing;
-    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_BROADCAST, 2), TRYST_OK);
-    plan_sizes_gamma(overlay, 0, costing.gamma);
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_BROADCAST, 2, 0),
+                     TRYST_OK);
     assert_true(tree_costing_measure(&costing, &set).crowded == 0);
     trees[1].broadcast_parent = star; /* rank 0 also sends to 2 now: 1.5 of the bytes */
     assert_float_equal(tree_costing_measure(&costing, &set).crowded, 1.5e-9, 1e-15);
@@ -455,8 +454,8 @@ static void slices_cost_bytes_beside_their_own(void **state)
     struct graph *graph = star_new(3);
     struct overlay *overlay = overlay_new(graph);
     struct tree_costing costing;
-    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_BROADCAST, 2), TRYST_OK);
-    plan_sizes_gamma(overlay, 0, costing.gamma);
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_BROADCAST, 2, 0),
+                     TRYST_OK);
     struct tree_measure measure = tree_costing_measure(&costing, &set);
     assert_float_equal(measure.beside, 2e-9, 1e-15);
     assert_float_equal(measure.slice, 0.8e-9, 1e-15);
@@ -502,8 +501,8 @@ static void edges_inside_a_machine_cost_less(void **state)
     struct graph *graph = machine_new();
     struct overlay *overlay = overlay_new(graph);
     struct tree_costing costing;
-    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, 1), TRYST_OK);
-    plan_sizes_gamma(overlay, 8e9, costing.gamma);
+    assert_int_equal(tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, 1, 8e9),
+                     TRYST_OK);
     struct tree_measure measure = tree_costing_measure(&costing, &set);
     assert_float_equal(measure.edges, 2 + 2 * slice, 1e-12);
     assert_float_equal(measure.flows, 2 + 2 * flow, 1e-12);

@@ -361,14 +361,11 @@ static tryst_status predicted_find(struct reading *reading)
     for (uint32_t s = 0; s < PLAN_SIZES; s++)
         if (reading->sizes.sizes[s].trees_count > most)
             most = reading->sizes.sizes[s].trees_count;
-    tryst_status status =
-        tree_costing_init(&costing, reading->overlay, reading->plan->op, most);
-    if (!status) {
-        plan_sizes_gamma(reading->overlay, reading->sum_bytes_per_s, costing.gamma);
-        for (uint32_t s = 0; s < PLAN_SIZES; s++)
-            reading->sizes.sizes[s].predicted_s =
-                plan_size_time(&costing, &reading->sizes.sizes[s]);
-    }
+    tryst_status status = tree_costing_init(&costing, reading->overlay, reading->plan->op,
+                                            most, reading->sum_bytes_per_s);
+    for (uint32_t s = 0; !status && s < PLAN_SIZES; s++)
+        reading->sizes.sizes[s].predicted_s =
+            plan_size_time(&costing, &reading->sizes.sizes[s]);
     tree_costing_free(&costing);
     return status;
 }

@@ -38,12 +38,10 @@ tryst_status compiled_plan_times(const struct compiled_plan *plan,
     struct arrays arrays = {0};
     struct plan_tree *trees = arrays_alloc(&arrays, plan->trees_count, sizeof *trees);
     struct tree_costing costing;
-    tryst_status status =
-        tree_costing_init(&costing, overlay, PLAN_ALLREDUCE, plan->trees_count);
+    tryst_status status = tree_costing_init(&costing, overlay, PLAN_ALLREDUCE,
+                                            plan->trees_count, sum_bytes_per_s);
     if (!status)
         status = arrays.status;
-    if (!status)
-        plan_sizes_gamma(overlay, sum_bytes_per_s, costing.gamma);
     for (uint32_t s = 0; !status && s < PLAN_SIZES; s++) {
         const struct compiled_class *class = class_of(op, plan_size_steps[s].bytes);
         trees_of(plan, class, trees);

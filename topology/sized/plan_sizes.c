@@ -8,7 +8,6 @@
 #include "candidates.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
-#include "sum_rate.h"
 
 /* A set with more trees must be faster by WORTH_SET, and by WORTH_TREE for each further
  * tree. For 256 MiB on a star of 64 ranks the prediction for 32 trees is 1.4 % less than
@@ -97,25 +96,13 @@ static void price_find(struct tree_costing *costing, const struct candidate *can
     price_update(price, &measure);
 }
 
-void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma)
-{
-    const struct graph *graph = overlay->graph;
-    for (uint32_t i = 0; i < overlay->ranks_count; i++) {
-        uint32_t node = graph->ranks[overlay_rank(overlay, i)];
-        double rate = sum_bytes_per_s > 0 ? sum_bytes_per_s : sum_rate_of(graph, node);
-        gamma[i] = 1 / rate;
-    }
-}
-
 static tryst_status prices_find(struct overlay *overlay, const struct plan *plan,
                                 double sum_bytes_per_s,
                                 const struct candidates *candidates, struct price *prices)
 {
     struct tree_costing costing;
-    tryst_status status =
-        tree_costing_init(&costing, overlay, plan->op, candidates->trees_max);
-    if (!status)
-        plan_sizes_gamma(overlay, sum_bytes_per_s, costing.gamma);
+    tryst_status status = tree_costing_init(&costing, overlay, plan->op,
+                                            candidates->trees_max, sum_bytes_per_s);
     for (uint32_t k = 0; !status && k < candidates->count; k++)
         price_find(&costing, &candidates->sets[k], &prices[k]);
     tree_costing_free(&costing);

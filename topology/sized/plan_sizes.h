@@ -79,11 +79,7 @@ extern const struct plan_size_step {
     uint64_t bytes, bytes_max;
 } plan_size_steps[PLAN_SIZES];
 
-/** Set gamma[rank] to the rank's seconds to sum a byte. `sum_bytes_per_s`: the rate of
- *  all ranks; INFINITY: sums take no time; 0: by each rank's device. */
-void plan_sizes_gamma(struct overlay *overlay, double sum_bytes_per_s, double *gamma);
-
-/** Choose trees and slice for each size. `sum_bytes_per_s` as in plan_sizes_gamma.
+/** Choose trees and slice for each size. `sum_bytes_per_s` as in tree_costing_init.
  *  Returns TRYST_OK or TRYST_E_NOMEM. */
 tryst_status plan_sizes_open(struct overlay *overlay, const struct plan *plan,
                              double sum_bytes_per_s, struct err *err,

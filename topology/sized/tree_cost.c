@@ -122,7 +122,7 @@ static bool is_copied(const struct overlay *overlay, uint32_t from, uint32_t to,
 static bool edge_add(struct tree_costing *costing, uint32_t from, uint32_t to, bool up,
                      double part, double *latency_s_p)
 {
-    double sum = up ? costing->gamma[to] : 0;
+    double sum = up ? costing->gamma : 0;
     struct overlay_edge edge;
     overlay_edge(costing->overlay, from, to, &edge);
     if (!(edge.routes > 0))
@@ -340,13 +340,17 @@ double tree_measure_time(const struct tree_measure *measure, double bytes,
 }
 
 tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *overlay,
-                               enum plan_op op, uint32_t trees_max)
+                               enum plan_op op, uint32_t trees_max,
+                               double sum_bytes_per_s)
 {
     uint32_t n = overlay->ranks_count, links = overlay->links_count;
     size_t trees = trees_max ? trees_max : 1;
     struct arrays *arrays = &costing->arrays;
-    *costing = (struct tree_costing){.overlay = overlay, .op = op, .n = n};
-    costing->gamma = arrays_alloc(arrays, n, sizeof *costing->gamma);
+    *costing = (struct tree_costing){
+        .overlay = overlay,
+        .op = op,
+        .n = n,
+        .gamma = 1 / (sum_bytes_per_s > 0 ? sum_bytes_per_s : PLAN_SUM_BYTES_PER_S)};
     costing->turns = arrays_alloc(arrays, n, sizeof *costing->turns);
     costing->below = arrays_alloc(arrays, n, sizeof *costing->below);
     costing->edges = arrays_alloc(arrays, n, sizeof *costing->edges);

@@ -42,6 +42,9 @@
 #define PLAN_HOST_SLICE_S     0.8e-6
 #define PLAN_HOST_FLOW_S      0.4e-6
 #define PLAN_HOST_BYTES_PER_S 5.4e9
+/** The rate at which one core sums float32 from memory, as measured; test_tree_cost
+ *  prints that of the machine that it runs on. */
+#define PLAN_SUM_BYTES_PER_S 7e9
 
 /** The trees of a plan, or a single one. The time of a set is the longest time of its
  *  trees with a share. */
@@ -86,7 +89,7 @@ struct tree_costing {
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
-    double *gamma; /**< by rank: seconds to sum a byte; the caller fills it */
+    double gamma; /**< seconds in which a rank sums a byte */
     /** By rank: position among its siblings, from 1; ranks in its subtree. */
     uint32_t *turns, *below;
     /** By rank: edges in all trees and halves, between machines and inside one. */
@@ -112,10 +115,12 @@ struct tree_overheads {
     double slice_bytes; /**< bytes on the wire for each slice, beside its own */
 };
 
-/** Prepare for sets of up to `trees_max` trees. Returns TRYST_OK or TRYST_E_NOMEM; in
- *  both cases the caller calls tree_costing_free. */
+/** Prepare for sets of up to `trees_max` trees of ranks that sum at `sum_bytes_per_s`;
+ *  0: at PLAN_SUM_BYTES_PER_S; INFINITY: sums take no time. Returns TRYST_OK or
+ *  TRYST_E_NOMEM; in both cases the caller calls tree_costing_free. */
 tryst_status tree_costing_init(struct tree_costing *costing, struct overlay *overlay,
-                               enum plan_op op, uint32_t trees_max);
+                               enum plan_op op, uint32_t trees_max,
+                               double sum_bytes_per_s);
 void tree_costing_free(struct tree_costing *costing);
 
 /** Measure the loads of a set's rounds. */

@@ -33,7 +33,7 @@ static const struct fault faults[] = {
     {"borrow_shifted", body_bulk_borrow, "is wrong"},
     {"borrow_unread", body_bulk_borrow, "piece.used"},
     {"borrow_revoked", body_close_borrowed, "outcome"},
-    {"borrow_kept", body_bulk_borrow_cancel, "traffic.c"},
+    {"borrow_kept", body_bulk_borrow_cancel, "done"}, /* borrowed then, or before */
     {"written_after_close", body_close_busy, "written after the endpoint had closed"},
     {"impatient", body_stopped, "failed"},
     {"cancel_inside", body_bulk_cancel, "inside the call"},
