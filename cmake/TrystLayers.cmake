@@ -31,7 +31,8 @@ set(TRYST_LAYER_ORDER
     transports/link transports/memory transports
     commsched/sched commsched/profile
     rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live
-    rendezvous/op rendezvous/peer rendezvous/protocol rendezvous/progress rendezvous
+    rendezvous/op rendezvous/peer rendezvous/protocol rendezvous/progress rendezvous/copier
+    rendezvous
     collectives context)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.

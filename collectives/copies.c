@@ -25,10 +25,10 @@
 #include "fail.h"
 #include "prepare.h"
 #include "rendezvous/coll_op.h"
-#include "rendezvous/copier.h"
+#include "rendezvous/copier/copier.h"
+#include "rendezvous/copier/shadows.h"
+#include "rendezvous/copier/takeover.h"
 #include "rendezvous/op/dtype.h"
-#include "rendezvous/shadows.h"
-#include "rendezvous/takeover.h"
 #include "start.h"
 
 static const char submit_call[] = "submit";

@@ -7,7 +7,7 @@
  *  part's own term is *fetched* to the shadow, and its result is *brought* to the
  *  device, each slice as soon as it can be. So trees, keys and failures are those of host
  *  tensors, and the ranks of a collective may differ in the kind of their memory. The
- *  copier (rendezvous/copier.h) makes all calls of the driver in its own thread.
+ *  copier (rendezvous/copier/copier.h) makes all calls of the driver in its own thread.
  *
  *      device ──fetch──▶ shadow ──flows, sums──▶ shadow ──bring──▶ device
  *
@@ -15,7 +15,7 @@
  *  event.
  *
  *  A stream may wait for the collective: that thread then takes the rest of the copies
- *  over (rendezvous/takeover.h), and the progress thread polls words of the device instead of
+ *  over (rendezvous/copier/takeover.h), and the progress thread polls words of the device instead of
  *  getting the copier's reports.
  *
  *  Invariants: a slice of the own term is added or sent only once it is fetched

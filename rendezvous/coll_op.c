@@ -11,19 +11,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "copier.h"
 #include "core/log/trace_text.h"
 #include "core/memory/alloc.h"
 #include "core/text/hash.h"
 #include "core/text/refuse.h"
 #include "op_begin.h"
+#include "rendezvous/copier/copier.h"
+#include "rendezvous/copier/shadows.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/group.h"
 #include "rendezvous/peer/loss.h"
 #include "rendezvous/progress/submission.h"
 #include "rendezvous/protocol/op_device.h"
-#include "shadows.h"
 #include "step.h"
 
 /* ---- steps, groups and keys -------------------------------------------------------- */

@@ -12,8 +12,8 @@
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
 #include "core/os/random.h"
-#include "rendezvous/copier.h"
-#include "rendezvous/shadows.h"
+#include "rendezvous/copier/copier.h"
+#include "rendezvous/copier/shadows.h"
 #include "transports/memory/memory.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -9,7 +9,7 @@
 #include "../transports/memory/hand_device.h"
 #include "core/memory/alloc.h"
 #include "core/os/random.h"
-#include "rendezvous/copier_streams.h"
+#include "rendezvous/copier/copier_streams.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * KIB)

@@ -11,7 +11,7 @@
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
 #include "core/os/random.h"
-#include "rendezvous/shadows.h"
+#include "rendezvous/copier/shadows.h"
 
 #define MIB (UINT64_C(1) << 20)
 
