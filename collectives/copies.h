@@ -14,9 +14,9 @@
  *  A host tensor with a ready event has a shadow as well: fetch and bring wait for the
  *  event.
  *
- *  A stream may wait for the collective: that thread then takes the rest of the copies
- *  over (rendezvous/copier/takeover.h), and the progress thread polls words of the device instead of
- *  getting the copier's reports.
+ *  A stream may wait for the collective: the thread of that wait takes the rest of the
+ *  copies over (rendezvous/copier/takeover.h), and the progress thread polls words of the
+ *  device in place of the copier's reports.
  *
  *  Invariants: a slice of the own term is added or sent only once it is fetched
  *  (coll_tree_fetched), and a slice of the result brought only once it is complete. An

@@ -23,8 +23,8 @@
  *  Another thread may *take* a range, and copy the rest itself (takeover.h). It holds the
  *  copier meanwhile (copier_hold): one thread at a time is in the streams and ranges.
  */
-#ifndef TRYST_RENDEZVOUS_COPIER_H
-#define TRYST_RENDEZVOUS_COPIER_H
+#ifndef TRYST_RENDEZVOUS_COPIER_COPIER_H
+#define TRYST_RENDEZVOUS_COPIER_COPIER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  *  Domain: one thread at a time. Time is the caller's. Nothing here takes a lock or calls
  *  `moved`: ranges that have moved are in `reports`.
  */
-#ifndef TRYST_RENDEZVOUS_COPIER_STREAMS_H
-#define TRYST_RENDEZVOUS_COPIER_STREAMS_H
+#ifndef TRYST_RENDEZVOUS_COPIER_COPIER_STREAMS_H
+#define TRYST_RENDEZVOUS_COPIER_COPIER_STREAMS_H
 
 #include "copier.h"
 

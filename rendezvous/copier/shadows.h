@@ -8,8 +8,8 @@
  *  it. shadow_get never waits and calls no driver, so operations never wait for the pool,
  *  in whichever order ranks submit them.
  */
-#ifndef TRYST_RENDEZVOUS_SHADOWS_H
-#define TRYST_RENDEZVOUS_SHADOWS_H
+#ifndef TRYST_RENDEZVOUS_COPIER_SHADOWS_H
+#define TRYST_RENDEZVOUS_COPIER_SHADOWS_H
 
 #include <stdbool.h>
 #include <stdint.h>

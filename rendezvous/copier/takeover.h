@@ -20,7 +20,7 @@
  *
  *  The fetch never goes into the caller's stream: there it would wait behind the gates of
  *  other collectives, and ranks that wait for A, B and for B, A would wait for each
- *  other. Each fetch has a stream of its own, because it may wait for its ready event.
+ *  other. Each fetch has its own stream, because it may wait for its ready event.
  *
  *  States of a take-over:
  *
@@ -30,8 +30,8 @@
  *
  *  Invariants:
  *  - While a gate is CLOSED, or a collective's gate of stream_wait.c, neither the copier
- *    nor a take-over makes a call that may wait for idle streams: to pin, to free, to open
- *    the streams of take-overs. A take-over makes such calls first, before it takes a
+ *    nor a take-over makes a call that may wait for idle streams: to pin, to free, to
+ *    open the streams of take-overs. A take-over makes such calls first, before it takes a
  *    range, or is tried again later.
  *  - A failed take-over has a status, and ends as others do. Its gate is opened, too.
  *  - A range's memory is in use until the take-over has ENDED.
@@ -45,8 +45,8 @@
  *
  *  The pieces that a take-over has queued know no urgency.
  */
-#ifndef TRYST_RENDEZVOUS_TAKEOVER_H
-#define TRYST_RENDEZVOUS_TAKEOVER_H
+#ifndef TRYST_RENDEZVOUS_COPIER_TAKEOVER_H
+#define TRYST_RENDEZVOUS_COPIER_TAKEOVER_H
 
 #include "copier.h"
 
@@ -88,9 +88,10 @@ struct takeover_params {
 /** Take all ranges over, and let the stream wait.
  *
  *  TRYST_OK: taken. TRYST_AGAIN: nothing happened; a gate must open first, one of the
- *  device's 16 take-overs must end, or the copier's thread return from the driver. TRYST_E_UNSUPPORTED: nothing happened, and the stream
- *  cannot wait in this way; ops->error_text may have the reason. Any other status: taken,
- *  and the driver has failed; takeover_failure has the reason. */
+ *  device's 16 take-overs must end, or the copier's thread return from the driver.
+ *  TRYST_E_UNSUPPORTED: nothing happened, and the stream cannot wait in this way;
+ *  ops->error_text may have the reason. Any other status: taken, and the driver has
+ *  failed; takeover_failure has the reason. */
 tryst_status takeover_begin(const struct takeover_params *params,
                             struct takeover **takeover_p);
 /** Let another stream wait for the end of a take-over. Any thread that keeps it. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory whose end waits for no stream, so that a copy after its time is found. */
+/* Device memory that is unmapped without waiting for streams, so that a copy after its
+ * time is found. */
 #ifndef TRYST_TESTS_API_DEVICE_MAPPED_H
 #define TRYST_TESTS_API_DEVICE_MAPPED_H
 
@@ -7,7 +8,7 @@
 
 #include "harness.h"
 
-/* Device memory that is unmapped without waiting for the streams: a copy that touches it
+/** Device memory that is unmapped without waiting for the streams: a copy that touches it
  * afterwards ends the process. */
 struct mapped {
     CUdeviceptr at;
@@ -36,7 +37,7 @@ static inline void mapped_close(struct mapped *mapped)
     CHECK_EQ(cuMemUnmap(mapped->at, mapped->bytes), CUDA_SUCCESS);
 }
 
-/* Give the addresses back, after all copies of them would have been executed. */
+/** Give the addresses back, after all copies of them would have been executed. */
 static inline void mapped_forget(struct mapped *mapped)
 {
     CHECK_EQ(cuMemAddressFree(mapped->at, mapped->bytes), CUDA_SUCCESS);

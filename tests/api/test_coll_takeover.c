@@ -3,7 +3,7 @@
  *
  * One idea: behind the wait the program does what holds the driver's lock until its
  * streams are idle, as CUDA's lazy loading does (FAKE_CUDA_LAZY). So a test hangs if any
- * call of the driver stands between the wait and the end of the collective.
+ * call of the driver is made between the wait and the end of the collective.
  *
  * The driver is tests/support/fake_cuda, and the ranks are processes: ranks that are
  * threads would share the lock. TRYST_TEST_SEED replays a run; TRYST_TEST_ROUNDS sets the

@@ -427,7 +427,7 @@ static void test_take(void **state)
     finish();
     assert_int_equal(hand_row.event_query(0, flying.range.rest.flying), TRYST_OK);
     assert_int_equal(streams.ranges, 0);
-    flying.range.done = 4 * MIB; /* as its owner knows now */
+    flying.range.done = 4 * MIB; /* as its owner now has it */
     job_free(&flying);
     hand_event_free(event);
 }

@@ -48,7 +48,8 @@ void Mark::synchronize() const
 /* c10::Stream::native_handle came in the course of PyTorch 2; the second function is for
  * a PyTorch without it. */
 template <typename S>
-static auto handle_of(const S &stream, int) -> decltype(std::optional(stream.native_handle()))
+static auto handle_of(const S &stream, int)
+    -> decltype(std::optional(stream.native_handle()))
 {
     try {
         return stream.native_handle();

@@ -597,7 +597,7 @@ void Work::finish_wait()
     }
 }
 
-/* True if TORCH_TRYST_BLOCKING_WAIT asks for waits of the host. */
+/* True if TORCH_TRYST_BLOCKING_WAIT makes the host wait. */
 static bool host_waits()
 {
     static const bool wanted = [] {
