@@ -31,8 +31,8 @@
  *  Invariants:
  *  - While a gate is CLOSED, or a collective's gate of stream_wait.c, neither the copier
  *    nor a take-over makes a call that may wait for idle streams: to pin, to free, to
- *    open the streams of take-overs. A take-over makes such calls first, before it takes a
- *    range, or is tried again later.
+ *    open the streams of take-overs. A take-over makes such calls first, before it takes
+ *    a range, or is tried again later.
  *  - A failed take-over has a status, and ends as others do. Its gate is opened, too.
  *  - A range's memory is in use until the take-over has ENDED.
  *  - Words only grow, so a stream that is late passes the words of later take-overs.

@@ -244,7 +244,7 @@ class Work : public c10d::Work
     std::vector<std::shared_ptr<Parts>> wholes_;
     std::atomic<bool> is_cancelled_{false};
     std::atomic<bool> is_streamed_{false}; /* a stream waits in the host's place */
-    std::exception_ptr error_; /* written before finished_ */
+    std::exception_ptr error_;             /* written before finished_ */
     Operation operation_;
 };
 
