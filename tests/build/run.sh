@@ -88,6 +88,7 @@ grep -q -- "-DTRYST_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$dir/prefix" "$dir/build/in
 mkdir -p "$dir/prefix/lib/tryst" "$dir/prefix/include"
 touch "$dir/prefix/lib/tryst/own" "$dir/prefix/include/own" "$dir/prefix/include/foreign"
 printf '%s\n%s' "$dir/prefix/lib/tryst/own" "$dir/prefix/include/own" >"$dir/build/install/install_manifest.txt"
+expect 1 "installed below $dir/prefix already" 'cmake' 0 '' install other
 expect 0 'removed 2 files' 'failed' 0 '' uninstall
 [ "$(cd "$dir" && find prefix | sort | tr '\n' ' ')" = "prefix prefix/include prefix/include/foreign " ] ||
     { echo "run: uninstall leaves $(find "$dir/prefix")"; fail=1; }
