@@ -279,10 +279,6 @@ static tryst_status gate_wait(tryst_op *op, const struct memory_ops *memory,
 
 /* Time between two attempts to take an operation over. */
 enum { TAKE_NAP_NS = 50000 };
-/* Time after which the stream waits by a gate instead: long beside a collective. Without
- * a limit, ranks that submit collectives in crossing orders, each with its wait, could
- * wait for each other here. */
-#define TAKE_WAIT_NS (250 * NS_PER_MS)
 
 static void take_nap(void)
 {
@@ -339,9 +335,10 @@ static void begin_await(const tryst_op *op)
         take_nap();
 }
 
-/* Let the stream wait without a gate. TRYST_E_UNSUPPORTED: a gate is the only way. Waits
- * a moment if need be: until the copies have begun; and, for a limited time, until the
- * copier's thread returns from the driver, or other take-overs have ended. */
+/* Let the stream wait without a gate. TRYST_E_UNSUPPORTED: a gate is the only way. If the
+ * operation cannot be taken over now, this thread waits until it can, or until the
+ * operation has ended, as in tryst_wait. A gate in its place could hang: the copier goes
+ * on with the copies, and its calls may wait for the stream behind the gate. */
 static tryst_status coll_stream_wait(tryst_op *op, const struct memory_ops *memory,
                                      int32_t device, void *stream)
 {
@@ -352,13 +349,11 @@ static tryst_status coll_stream_wait(tryst_op *op, const struct memory_ops *memo
     bool in_progress = progress_is_mine(op->rdv);
     if (!in_progress)
         begin_await(op);
-    uint64_t until_ns = clock_monotonic_ns() + TAKE_WAIT_NS;
     while (status == TRYST_AGAIN) {
         /* acquire: pairs with op_complete_all. */
         if (atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS)
             return TRYST_OK;
-        bool may_take = !in_progress && clock_monotonic_ns() < until_ns;
-        status = coll_wait_try(op, may_take, memory, device, stream);
+        status = coll_wait_try(op, !in_progress, memory, device, stream);
     }
     return status;
 }

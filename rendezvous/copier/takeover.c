@@ -208,11 +208,12 @@ static tryst_status calls_prepare(const struct takeover_params *params)
         status = copier_streams_prepare(params->copier, params->ops, params->device);
     if (status == TRYST_OK && !is_open)
         status = home_open(takeovers, params->ops, params->device);
-    if (status == TRYST_OK)
-        status = shadows_prepare(params);
-    if (status == TRYST_OK)
-        shadows_pin(params->shadows, true, clock_monotonic_ns());
-    return status;
+    if (status != TRYST_OK)
+        return status;
+    /* Without room, the copier goes on and the caller waits for it. */
+    bool is_good = shadows_prepare(params) == TRYST_OK;
+    shadows_pin(params->shadows, true, clock_monotonic_ns());
+    return is_good ? TRYST_OK : TRYST_AGAIN;
 }
 
 static bool ranges_may_be_taken(const struct takeover_params *params)

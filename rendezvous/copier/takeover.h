@@ -88,7 +88,8 @@ struct takeover_params {
 /** Take all ranges over, and let the stream wait.
  *
  *  TRYST_OK: taken. TRYST_AGAIN: nothing happened; a gate must open first, one of the
- *  device's 16 take-overs must end, or the copier's thread return from the driver.
+ *  device's 16 take-overs must end, or the copier's thread return from the driver; or the
+ *  shadows cannot be pinned, and the copier does all copies.
  *  TRYST_E_UNSUPPORTED: nothing happened, and the stream cannot wait in this way;
  *  ops->error_text may have the reason. Any other status: taken, and the driver has
  *  failed; takeover_failure has the reason. */

@@ -554,8 +554,9 @@ static void capture_wait(struct harness_rank *rank, tryst_step *step, struct job
     job_fill(job, rank, 23);
     job_start(job, step, "capture");
     fake_cuda_capture(job->stream, true);
+    tryst_status status = tryst_op_stream_wait(job->op, 0, job->stream);
     if (tryst_op_test(job->op) == TRYST_IN_PROGRESS)
-        CHECK_STATUS(tryst_op_stream_wait(job->op, 0, job->stream), TRYST_E_UNSUPPORTED);
+        CHECK_STATUS(status, TRYST_E_UNSUPPORTED);
     fake_cuda_capture(job->stream, false);
     harness_barrier(rank, (_Atomic(uint32_t) *)rank->arg + 2);
     while (tryst_wait(job->op, TRYST_FOREVER) != TRYST_OK)
@@ -585,7 +586,7 @@ static void test_ways(void **state)
         skip();
     setenv("FAKE_CUDA_LAZY", "0", 1); /* with it, gates may hang */
     ranks_run(2, ways_main);
-    setenv("TRYST_SHADOW_BYTES", "0", 1); /* nothing can be pinned: by gates */
+    setenv("TRYST_SHADOW_BYTES", "0", 1); /* nothing can be pinned: the host waits */
     ranks_run(2, ways_main);
     unsetenv("TRYST_SHADOW_BYTES");
     setenv("FAKE_CUDA_LAZY", "1", 1);
