@@ -61,6 +61,12 @@ static inline void producer_unblock(struct peer *peer)
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Cancel a send, or fail it, with this cause. */
 void producer_fail(tryst_op *op, struct cause cause, const char *text);
+/** Send the failure of a flow whose DATA, of the same number, has left: a new send, which
+ *  has its number, takes the failure, and ends. */
+void producer_fail_late(tryst_op *op, struct cause cause, const char *text);
+/** Free the WANT that was parked while the DATA of this send, which has ended, was in
+ *  flight (entry.is_sparse). */
+void producer_in_flight_drop(tryst_op *op);
 /** Drop the failure of a send in a step that is closed here: if its WANT comes, the
  *  answer is CLOSED. The caller then ends the send. */
 void producer_failure_drop(tryst_op *op);

@@ -111,16 +111,17 @@ static void test_classes(void **state)
     assert_ptr_equal(coll_class_of(&plan, UINT64_MAX), &classes[2]);
 }
 
-/* Two ranks exchange tensors that travel as DATA, in classes with the flag. */
+/* Up to eight ranks exchange tensors that travel as DATA, in classes with the flag. */
 static void test_exchanges(void **state)
 {
     static const struct {
         uint32_t size;
         uint64_t bytes;
         bool exchange, wanted;
-    } rows[] = {{2, 8, true, true},    {2, 4096, true, true}, {2, 0, true, true},
-                {2, 8, false, false},  {3, 8, true, false},   {1, 8, true, false},
-                {2, 4097, true, false}};
+    } rows[] = {{2, 8, true, true},     {2, 4096, true, true}, {2, 0, true, true},
+                {2, 8, false, false},   {3, 8, true, true},    {1, 8, true, false},
+                {2, 4097, true, false}, {8, 8, true, true},    {9, 8, true, false},
+                {8, 8, false, false}};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct coll_class class = {.exchange = rows[i].exchange};
         struct coll_plan plan = {
