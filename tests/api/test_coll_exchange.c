@@ -292,6 +292,37 @@ static void test_absent(void **state)
         run_some(absent_main, sizes[i]);
 }
 
+/* Two uses of a name are under way, and the last rank has not come: rank 0 cancels the
+ * second one, and the first one, which all others wait for too, is not touched. */
+static void second_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    bool quits = !rank->rank, comes = rank->rank + 1 == rank->size;
+    int64_t first = 1, second = 1;
+    tryst_step *step = harness_step(rank, 1);
+    while (comes && atomic_load(&shared->ended) + 1 < (uint32_t)rank->size) {
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+    tryst_op *one = sum_start(step, &first, 0), *two = sum_start(step, &second, 0);
+    if (quits) {
+        CHECK_STATUS(tryst_wait(two, QUIT_MS * NS_PER_MS), TRYST_E_TIMEOUT);
+        CHECK_STATUS(tryst_op_cancel(two), TRYST_OK);
+    }
+    cause_check(two, TRYST_E_CANCELED, 0);
+    atomic_fetch_add(&shared->ended, 1);
+    harness_end(one, TRYST_OK);
+    CHECK_EQ(first, rank->size);
+    harness_step_close(step);
+}
+
+static void test_second(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < COUNT_OF(sizes); i++)
+        run_some(second_main, sizes[i]);
+}
+
 /* Rank 1 closes the step without its part: the others end with its TRYST_E_CLOSED. They
  * close the step when all have ended, since the close of each may be such a cause. */
 static void closed_main(struct harness_rank *rank)
@@ -428,9 +459,9 @@ static void test_alternate(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),     cmocka_unit_test(test_one_hop),
-        cmocka_unit_test(test_quit),     cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_closed),   cmocka_unit_test(test_differ),
-        cmocka_unit_test(test_alternate)};
+        cmocka_unit_test(test_bits),   cmocka_unit_test(test_one_hop),
+        cmocka_unit_test(test_quit),   cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_second), cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_differ), cmocka_unit_test(test_alternate)};
     return HARNESS_MAIN(argc, argv, tests);
 }
