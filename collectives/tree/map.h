@@ -28,8 +28,9 @@ struct coll_range {
 uint64_t coll_bytes(uint64_t count, size_t element_bytes);
 /** Return the class of collectives of `bytes`. */
 const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t bytes);
-/** The most ranks that exchange. */
-enum { COLL_EXCHANGE_RANKS_MAX = 8 };
+/** The most ranks that exchange, and the most bytes of a term where there are more than
+ *  two: what was measured (tests/perf/RESULTS.md). */
+enum { COLL_EXCHANGE_RANKS_MAX = 8, COLL_EXCHANGE_BYTES_MAX = 4096 };
 /** True if all ranks exchange an all-reduce of `bytes`, in this class: each sends its term
  *  to all others as DATA (`eager_max` bytes at most), and adds all terms in the order of
  *  the ranks. */
