@@ -30,8 +30,8 @@
 
 /* ---- starts ------------------------------------------------------------------------ */
 
-static struct flow_params flow_params_of(const struct coll_tree_run *at, uint32_t index,
-                                         const tryst_tensor *tensor)
+__attribute__((always_inline)) static inline struct flow_params flow_params_of(
+    const struct coll_tree_run *at, uint32_t index, const tryst_tensor *tensor)
 {
     const struct coll_run *run = at->run;
     return (struct flow_params){.scope = run->op->scope,

@@ -87,8 +87,7 @@ static struct entry *unexpected_entry(struct peer *peer, struct scope *scope,
     return entry;
 }
 
-/* Let the failure in a DATA replace the bytes of an earlier one, which waits for its
- * receive: they are of the same flow, whose owner has failed since. */
+/* Replace the bytes of a DATA that waits for its receive by a failure. */
 static void unexpected_fail(struct unexpected *unexpected, tryst_status status,
                             struct cause cause, struct wire_text peer_text)
 {
@@ -99,8 +98,8 @@ static void unexpected_fail(struct unexpected *unexpected, tryst_status status,
     unexpected->text = peer_text_keep(peer, peer_text);
 }
 
-/* Handle a DATA of a number for which one waits already: only the failure of a flow may
- * come again. */
+/* Handle a DATA of a number for which one waits already: a flow may fail after its DATA
+ * has left (flow_fail_late). */
 static void data_again(struct unexpected *earlier, const struct incoming *incoming)
 {
     const struct arrived *arrived = &incoming->arrived;
@@ -115,8 +114,8 @@ static void data_again(struct unexpected *earlier, const struct incoming *incomi
     peer_data_done(peer, arrived->number);
 }
 
-/* Handle a DATA whose receive has ended, or was skipped: the failure of a flow goes to
- * its owner, and bytes for a skipped number are dropped. */
+/* Handle a DATA whose receive has ended, or whose number was skipped: report the failure
+ * of a flow to the engine above, and drop the bytes for a skipped number. */
 static void data_late(struct peer *peer, struct entry *entry,
                       const struct incoming *incoming)
 {

@@ -65,8 +65,8 @@ static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
 
 /* Put the flow's operation into its step. The operation has no handle: the protocol
  * alone holds it. */
-static void op_fill(tryst_op *op, const struct flow *flow,
-                    const struct flow_params *params)
+__attribute__((always_inline)) static inline void op_fill(
+    tryst_op *op, const struct flow *flow, const struct flow_params *params)
 {
     op_key_set(op, params->key);
     op->step_id = params->step_id;
@@ -80,7 +80,7 @@ static void op_fill(tryst_op *op, const struct flow *flow,
 }
 
 /* Give the next flow of the entry this number. */
-static void number_skip_to(tryst_op *op, uint64_t number)
+__attribute__((noinline)) static void number_skip_to(tryst_op *op, uint64_t number)
 {
     struct entry *entry = op->entry;
     assert(number >= (op->kind == OP_SEND ? entry->send_next : entry->recv_next));
@@ -293,7 +293,7 @@ void flow_op_ended(tryst_op *op)
     struct cause cause = {op->final, op->origin_rank, op->origin_status};
     op->flow = NULL;
     flow->op = NULL;
-    if (op->entry && op->entry->is_sparse && op->kind == OP_SEND)
+    if (__builtin_expect(op->entry->is_sparse, 0) && op->kind == OP_SEND)
         producer_in_flight_drop(op);
     flow->ops->ended(flow, late ? flow->late : cause, op->text);
 }

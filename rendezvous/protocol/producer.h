@@ -61,8 +61,8 @@ static inline void producer_unblock(struct peer *peer)
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Cancel a send, or fail it, with this cause. */
 void producer_fail(tryst_op *op, struct cause cause, const char *text);
-/** Send the failure of a flow whose DATA, of the same number, has left: a new send, which
- *  has its number, takes the failure, and ends. */
+/** Send the failure of a flow after its DATA. `op` is a new send with the number of that
+ *  flow, and ends when the failure is acknowledged. */
 void producer_fail_late(tryst_op *op, struct cause cause, const char *text);
 /** Free the WANT that was parked while the DATA of this send, which has ended, was in
  *  flight (entry.is_sparse). */
