@@ -153,7 +153,7 @@ static void run_report(struct coll_run *run)
         coll_run_put(run);
 }
 
-/* Fail a flow whose DATA was packed. Its receiver may have this rank's term, and wait for
+/* Fail a flow after its DATA was packed: with this rank's term, the receiver may wait for
  * a third rank that never comes. */
 static void flow_fail_after(struct coll_run *run, uint32_t index)
 {

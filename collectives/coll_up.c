@@ -23,8 +23,8 @@
  *
  * At the root the sum is the result, which descends (coll_down.c). A range that travels
  * as DATA is one slice, which is neither announced nor granted: child_slice_receive adds
- * it if its turn has come, else keeps its bytes. In an exchange the children are all other
- * ranks, each with its own term; the terms are added in the order of the ranks at all.
+ * it if its turn has come, else keeps its bytes. In an exchange the children are all
+ * other ranks, each with its own term; all ranks add the terms in the order of the ranks.
  *
  * Idea: a unit is one step of the fold over one slice. A large unit is computed in
  * pieces, so no call occupies the progress thread for long. The first addition reads this

@@ -105,8 +105,8 @@ struct coll_part {
      *  does not wait for the answers to its DATA (coll_flow_leave). */
     bool is_mutual;
     uint32_t up_children, down_children;
-    /** Exchange: bit c: the flows from and to child c are numbered by the uses of the name
-     *  (tryst_coll.uses_key). */
+    /** Exchange: bit c: the flows from and to child c are numbered by the uses of the
+     *  name (tryst_coll.uses_key). */
     uint32_t numbered;
     /** Offset of the sums in the run's private memory; COLL_NOWHERE: sums are in the
      *  result. */

@@ -110,9 +110,9 @@ struct flow_params {
     struct urgency urgency;
     const tryst_tensor *tensor; /**< host memory; copied */
     /** NULL: the flow takes the next number of its key. Else its number, above those of
-     *  all earlier flows of the key here; all flows of the key are numbered so, and travel
-     *  as DATA. Numbers may be skipped: what comes for a skipped one is dropped, and a
-     *  receive that waits for it ends when it fails or when the step closes. */
+     *  all earlier flows of the key here; all flows of the key are numbered so, and
+     *  travel as DATA. Numbers may be skipped: what comes for a skipped one is dropped,
+     *  and a receive that waits for it ends when it fails or when the step closes. */
     const uint64_t *number;
 };
 

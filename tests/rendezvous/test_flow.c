@@ -1252,7 +1252,7 @@ static void test_cannot_start(void **state)
     }
 }
 
-/* ---- numbers that are given --------------------------------------------------------- */
+/* ---- numbers that are given -------------------------------------------------------- */
 
 /* Start one end of a ready flow of key 0 with this number. */
 static void start_numbered(bool send, struct edge *edge, uint64_t number)
@@ -1350,7 +1350,7 @@ static void test_wants_cross_data(void **state)
     end();
 }
 
-/* ---- failures that follow the DATA -------------------------------------------------- */
+/* ---- failures that follow the DATA ------------------------------------------------- */
 
 struct late {
     int count;
@@ -1387,8 +1387,8 @@ static void fail_late(struct edge *edge, struct cause cause)
     world_settle(&world);
 }
 
-/* The failure of a flow whose DATA was taken goes to the layer above, with the number of
- * the flow. One whose DATA still waits for its receive ends that receive. */
+/* Once the DATA of a flow was taken, its failure is reported to the layer above, with the
+ * number of the flow. If the DATA still waits for its receive, the receive fails. */
 static void test_fail_late(void **state)
 {
     const struct cause cause = {TRYST_E_CANCELED, 0, TRYST_E_CANCELED};
