@@ -141,7 +141,7 @@ set(TRYST_TSAN_LONG
 # Long under ASan: the same code runs there in another test.
 set(TRYST_ASAN_LONG
     api_coll_blocks_device_self api_coll_device_self api_coll_matrix_self api_coll_random_device_self gpu_run_script
-    tools_perf_coll tools_perf_sched_shm tools_schedules topology_plan_sizes)
+    tools_schedules topology_plan_sizes)
 
 # tryst_test_add(<name> COMMAND <command>… [LABELS …] [TIMEOUT …] [ENVIRONMENT …])
 # The same for a command that exists already (a script, a tool).

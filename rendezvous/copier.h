@@ -8,9 +8,9 @@
  *  copier_close.
  *
  *  A *range* is a copy that grows. It is copied in pieces, in order from byte 0, up to a
- *  limit that its owner raises. The most urgent range that may copy goes first. A GPU's
- *  copies know no priority, so few bytes are in flight in each direction
- *  (copier_streams.c).
+ *  limit that its owner raises. The most urgent range that may copy goes first; equally
+ *  urgent ones, those of one collective, take turns. A GPU's copies know no priority, so
+ *  few bytes are in flight in each direction (copier_streams.c).
  *
  *    copier_add      `ready` has passed      all copied, or canceled or failed;
  *   ───────────▶ HELD ────────────────▶ OPEN ─────────────────────────────────▶ ENDED

@@ -6,8 +6,9 @@
  * for the other. A stream copies in order, so the pieces in flight are a ring, and only
  * the oldest piece's event is polled. A piece is chosen as late as possible: it goes to
  * the driver only when few enough bytes are in flight, and then comes from the most
- * urgent range that may copy. A `ready` event is polled by the host. If the stream waited
- * for the event instead, every other range would wait behind it.
+ * urgent range that may copy; equally urgent ranges, those of one collective, take turns,
+ * since its trees move in step. A `ready` event is polled by the host. If the stream
+ * waited for the event instead, every other range would wait behind it.
  *
  * Invariants:
  * - A range is in its stream's queue exactly while it is OPEN, has bytes to copy below
@@ -313,6 +314,7 @@ static void stream_fill(struct copier_streams *streams, const struct home *home,
         if (bytes > COPIER_FLIGHT_BYTES - stream->flying_bytes)
             return;
         piece_start(home, stream, range, bytes);
+        (void)urgent_remove(&range->turn); /* the ranges of a run take turns */
         range_settle(streams, range);
     }
 }

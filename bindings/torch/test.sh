@@ -5,6 +5,8 @@
 #        bindings/torch/test.sh libraries           add accelerate, Lightning and others to it: fetches 30 MB
 #        bindings/torch/test.sh check               succeed if there is a PyTorch 2
 #        bindings/torch/test.sh build BUILD         compile the package against the build tree BUILD, into BUILD/torch
+#        bindings/torch/test.sh device BUILD        compile the test device, over the fake CUDA driver of BUILD
+#        bindings/torch/test.sh symbols BUILD       what is compiled needs no library of CUDA, and no PyTorch with CUDA
 #        bindings/torch/test.sh run BUILD TEST RANKS OPTION…   run tests/test_TEST.py
 #        bindings/torch/test.sh example BUILD NAME ARGUMENT…   run examples/NAME.py with 2 processes
 #        bindings/torch/test.sh lab BUILD           DDP on two hosts that are network namespaces (tests/perf/sched_lab.sh)
@@ -79,14 +81,37 @@ build() {
     TRYST_BUILD=$1 "$python" setup.py -q build --build-lib ../package
 }
 
+# A device of PyTorch without a GPU (tests/device), into BUILD/torch/device.
+device() {
+    [ -f "$1/lib/test_cuda/libfake_cuda.so" ] || { echo "skipped: $1 has no fake CUDA driver"; exit 77; }
+    copy "$1" source
+    cd "$1/torch/source/tests/device"
+    TRYST_BUILD=$1 "$python" setup.py -q build --build-base "$1/torch/device_objects" --build-lib "$1/torch/device"
+}
+
 install() {
     copy "$1" source
     "$python" "$here/tests/test_install.py" "$1" "$1/torch/source" "$2"
 }
 
+# The same sources and objects serve PyTorch's builds with and without CUDA.
+symbols() {
+    set -- "$1/lib/libtryst.so" "$1"/torch/package/tryst_torch/_C*.so
+    [ -f "$2" ] || { echo "skipped: tryst_torch is not built"; exit 77; }
+    for file; do
+        if { nm -D --undefined-only "$file" && readelf -d "$file" | grep NEEDED; } | grep -E 'cuda|[ _]cu[A-Z]'; then
+            echo "$file needs CUDA (above)"
+            exit 1
+        fi
+    done
+}
+
 run() {
     export PYTHONPATH="$1/torch/package${PYTHONPATH:+:$PYTHONPATH}"
     [ -d "$1/torch/package/tryst_torch" ] || { echo "skipped: tryst_torch is not built in $1"; exit 77; }
+    if [ "$2" = device ]; then
+        export PYTHONPATH="$1/torch/device:$PYTHONPATH" TRYST_CUDA_DRIVER="$1/lib/test_cuda/libfake_cuda.so"
+    fi
     export OMP_NUM_THREADS=1 # ranks.py forks: libraries may start no threads at their import
     test=$here/tests/test_$2.py
     shift 2
@@ -131,7 +156,7 @@ pytorch() {
 
 all() {
     build "$1"
-    for name in operations modes messages futures groups jobs gloo failures dump extras lost killed exit ddp fsdp \
+    for name in operations device modes messages futures groups jobs gloo failures dump extras lost killed exit ddp fsdp \
         pipelining dtensor flat random hangs late cross_barrier periods; do
         for ranks in 2 4; do
             (run "$1" $name $ranks) || [ $? -eq 77 ]
@@ -144,11 +169,11 @@ word=${1:-help}
 case $word in
 venv | libraries) $word ;;
 check) need_torch "$imported" ;;
-build | all)
+build | device | all)
     need_torch "$imported"
     $word "$folder"
     ;;
-run | example | lab | install | pytorch)
+run | example | lab | install | pytorch | symbols)
     need_torch "$installed"
     unset TRYST_TORCH_VENV # the library warns of settings that it does not have
     shift 2

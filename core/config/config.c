@@ -14,6 +14,7 @@
 
 #define ENVIRONMENT_PREFIX "TRYST_"
 #define TEST_PREFIX        "TRYST_TEST_"
+#define PYTHON_VARIABLE    "TRYST_LIBRARY" /* the library's path, for bindings/python */
 /* Room for "; did you mean" and the longest name. */
 #define NEAREST_TEXT_BYTES 128
 
@@ -179,7 +180,8 @@ static void warn_unknown(const struct log *log, const char *variable, size_t len
         length = sizeof name - 1;
     memcpy(name, variable, length);
     name[length] = '\0';
-    if (strncmp(name, TEST_PREFIX, strlen(TEST_PREFIX)) == 0)
+    if (strncmp(name, TEST_PREFIX, strlen(TEST_PREFIX)) == 0 ||
+        strcmp(name, PYTHON_VARIABLE) == 0)
         return;
     char nearest[NEAREST_TEXT_BYTES];
     nearest_text(name, nearest, sizeof nearest);

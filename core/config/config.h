@@ -50,10 +50,10 @@ enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_S
 struct config;
 
 /** Open a config with the defaults and then the environment. An unknown variable TRYST_…
- *  logs a warning with the nearest name, except TRYST_TEST_…, which belongs to tests; a
- *  variable that is set but empty counts as not set. Returns TRYST_OK, TRYST_E_NOMEM, or
- *  TRYST_E_CONFIG: `err` (may be NULL) names the variable, the value and what is
- *  allowed. */
+ *  logs a warning with the nearest name, except TRYST_TEST_…, which belongs to tests, and
+ *  TRYST_LIBRARY, which bindings/python reads; a variable that is set but empty counts as
+ *  not set. Returns TRYST_OK, TRYST_E_NOMEM, or TRYST_E_CONFIG: `err` (may be NULL) names
+ *  the variable, the value and what is allowed. */
 tryst_status config_open(const struct log *log, struct err *err,
                          struct config **config_p);
 

@@ -123,14 +123,15 @@ static void parts_open(struct harness_rank *rank, struct part *parts)
     size_t bytes = room_bytes(COUNT_MAX);
     for (int i = 0; i < AT_ONCE; i++) {
         void *room = NULL;
+        void *in = i / 2 ? malloc(bytes) : NULL;
         parts[i] = (struct part){0};
         if (i % 2)
             CHECK_STATUS(tryst_mem_alloc(rank->ctx, bytes, TRYST_MEMORY_HOST, 0, &room,
                                          &parts[i].mem),
                          TRYST_OK);
         parts[i].data = (int64_t *)(room ? room : malloc(bytes)) + GUARD;
-        if (i / 2)
-            parts[i].in = (int64_t *)malloc(bytes) + GUARD;
+        if (in)
+            parts[i].in = (int64_t *)in + GUARD;
         twins_place(rank, &parts[i], i);
     }
 }

@@ -254,7 +254,7 @@ static void a_name_like_no_setting_gets_no_suggestion(void **state)
     config_close(config);
 }
 
-static void variables_of_tests_are_passed_over(void **state)
+static void variables_of_tests_and_of_python_are_passed_over(void **state)
 {
     struct caught caught = {0};
     struct log log = LOG_INIT;
@@ -262,8 +262,10 @@ static void variables_of_tests_are_passed_over(void **state)
     log.sink = catch_line;
     log.arg = &caught;
     setenv("TRYST_TEST_SEED", "1", 1);
+    setenv("TRYST_LIBRARY", "libtryst.so", 1);
     assert_int_equal(config_open(&log, NULL, &config), TRYST_OK);
     unsetenv("TRYST_TEST_SEED");
+    unsetenv("TRYST_LIBRARY");
     config_close(config);
     assert_int_equal(caught.count, 0);
 }
@@ -442,7 +444,7 @@ int main(void)
         CLEAN(a_refused_setting_changes_nothing),
         CLEAN(an_unknown_variable_is_warned_about_with_the_nearest_name),
         CLEAN(a_name_like_no_setting_gets_no_suggestion),
-        CLEAN(variables_of_tests_are_passed_over),
+        CLEAN(variables_of_tests_and_of_python_are_passed_over),
         CLEAN(without_the_environment_there_are_defaults),
         CLEAN(a_visit_sees_all_rows_but_no_secret),
         CLEAN(a_copy_stands_by_itself),

@@ -174,13 +174,36 @@ static void test_urgent_first(void **state)
     job_free(&urgent);
 }
 
-/* Equally urgent ranges go in the order in which they were added; directions do not wait
- * for each other. */
+/* Equally urgent ranges, the parts of one collective, take turns: both trees have slices
+ * from the begin on. */
+static void test_turns(void **state)
+{
+    struct job jobs[2];
+    for (int i = 0; i < 2; i++)
+        job_init(&jobs[i], COPIER_FETCH, 4 * MIB, 5);
+    for (int i = 0; i < 2; i++)
+        job_add(&jobs[i]);
+    (void)pass();
+    assert_int_equal(jobs[0].range.queued, COPIER_FLIGHT_BYTES / 2);
+    assert_int_equal(jobs[1].range.queued, COPIER_FLIGHT_BYTES / 2);
+    assert_int_equal(hand_run(0, 2), 2);
+    (void)pass();
+    assert_int_equal(jobs[0].range.done, MIB);
+    assert_int_equal(jobs[0].range.queued, COPIER_FLIGHT_BYTES / 2 + MIB);
+    finish();
+    for (int i = 0; i < 2; i++) {
+        job_is(&jobs[i], TRYST_OK, 4 * MIB);
+        job_free(&jobs[i]);
+    }
+}
+
+/* The range of the earlier submission goes first; directions do not wait for each
+ * other. */
 static void test_ways(void **state)
 {
     struct job jobs[4];
     for (int i = 0; i < 4; i++) {
-        job_init(&jobs[i], i % 2 ? COPIER_BRING : COPIER_FETCH, 3 * MIB, 0);
+        job_init(&jobs[i], i % 2 ? COPIER_BRING : COPIER_FETCH, 3 * MIB, (uint64_t)i);
         jobs[i].range.limit = 3 * MIB;
         job_add(&jobs[i]);
     }
@@ -595,6 +618,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(test_naps),
                                        TEST(test_urgent_first),
+                                       TEST(test_turns),
                                        TEST(test_ways),
                                        TEST(test_small),
                                        TEST(test_limit),

@@ -24,7 +24,7 @@ def train(group, hook=None, **options):
     replica = DistributedDataParallel(model(), process_group=group, bucket_cap_mb=0.05, **options)
     if hook:
         replica.register_comm_hook(group, hook)
-    optimizer = torch.optim.Adam(replica.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(replica.parameters(), lr=1e-3, foreach=False)
     torch.manual_seed(100 + dist.get_rank())
     losses = []
     for _ in range(STEPS):
@@ -57,4 +57,5 @@ def body():
     compare(train(world, gradient_as_bucket_view=True, static_graph=True), theirs, "DDP with a static graph")
 
 
-run(body)
+if __name__ == "__main__":
+    run(body)

@@ -64,7 +64,7 @@ def plain_model():
 def sharded_model(mesh=None, setting=None, **options):
     """The model, its blocks sharded each, on a mesh of all ranks in one dimension or two, with a setting of all blocks."""
     names = ("replicate", "shard")[-len(mesh or [1]):]
-    mesh = init_device_mesh("cpu", mesh or (dist.get_world_size(),), mesh_dim_names=names)
+    mesh = init_device_mesh(torch.get_default_device().type, mesh or (dist.get_world_size(),), mesh_dim_names=names)
     model = plain_model()
     for block in list(model)[:-1]:
         fully_shard(block, mesh=mesh, **options)
@@ -195,4 +195,5 @@ def body():
         compare(ours[name], theirs[name], name, os.environ["TEST_SIZE"] == "2" or "mesh" in CASES[name])
 
 
-run_jobs(body)
+if __name__ == "__main__":
+    run_jobs(body)

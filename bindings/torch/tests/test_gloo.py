@@ -46,9 +46,8 @@ def functions_check():
     tensor = torch.ones(3)
     dist.reduce_scatter_tensor(torch.empty(3), torch.ones(3 * size))
     dist.send(tensor, 1) if dist.get_rank() == 0 else dist.get_rank() == 1 and dist.recv(tensor, 0)
-    # PyTorch's tensors of no device stand for those of a GPU.
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    raises("tensors on the CPU only", backend.broadcast, [torch.ones(2, device="meta")])
+    raises("on the CPU and on CUDA devices", backend.broadcast, [torch.ones(2, device="meta")])
 
 
 def body():

@@ -27,7 +27,8 @@ def equal(ours, theirs, what):
         for one, other in zip(ours, theirs):
             equal(one, other, what)
         return
-    check(torch.equal(ours, theirs.to(ours.dtype)), f"{what} of {ours.dtype}: {ours} and, by gloo, {theirs}")
+    if not torch.equal(ours, theirs.to(ours.dtype)):
+        raise AssertionError(f"rank {dist.get_rank()}: {what} of {ours.dtype}: {ours} and, by gloo, {theirs}")
 
 
 def wide(tensor):
@@ -301,7 +302,7 @@ def test_refused(_reference):
     raises("reduction", dist.all_reduce, torch.ones(2), ReduceOp.BAND)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     raises("to_dense", backend.broadcast, [torch.ones(2).to_sparse()])
-    raises("tensors on the CPU only", backend.broadcast, [torch.ones(2, device="meta")])
+    raises("on the CPU and on CUDA devices", backend.broadcast, [torch.ones(2, device="meta")])
 
 
 def test_roots(_reference):
@@ -338,4 +339,5 @@ def body():
             dist.barrier()
 
 
-run(body)
+if __name__ == "__main__":
+    run(body)

@@ -82,14 +82,14 @@ def gradients(block):
 
 def train(name, how=None):
     """Run steps of a schedule; return losses and outputs (of the rank that has them) and the gradients of each step."""
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "pipe")) if how else None
+    device = torch.get_default_device()
+    mesh = init_device_mesh(device.type, (2, 2), mesh_dim_names=("data", "pipe")) if how else None
     group = mesh.get_group("pipe") if how else dist.group.WORLD
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     mine = SCHEDULES[name](rank, size)
     count, micro_batches = size * len(mine), 2 * size + 2 * (len(mine) == 1)
     blocks = [replicated(Block(index), how, mesh) for index in mine]
-    cpu = torch.device("cpu")
-    stages = [PipelineStage(block, index, count, cpu, group=group) for block, index in zip(blocks, mine)]
+    stages = [PipelineStage(block, index, count, device, group=group) for block, index in zip(blocks, mine)]
     schedule = getattr(pipelining.schedules, name)(
         stages[0] if len(mine) == 1 else stages, micro_batches, loss_fn=torch.nn.functional.mse_loss)
     optimizer = torch.optim.SGD([parameter for block in blocks for parameter in block.parameters()], lr=0.1)
@@ -123,4 +123,5 @@ def body():
         check(all(tensor.any() for tensor in tensors if tensor.numel()), f"{name}: a gradient is zero")
 
 
-run_jobs(body)
+if __name__ == "__main__":
+    run_jobs(body)

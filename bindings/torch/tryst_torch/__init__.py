@@ -48,20 +48,20 @@ def _open(options, _backend_options):
 
 
 def register() -> None:
-    """Register the backend "tryst" for tensors on the CPU, once; later calls do nothing."""
+    """Register the backend "tryst" for tensors on the CPU and on CUDA devices, once; later calls do nothing."""
     backends = torch.distributed.Backend
     if "TRYST" in backends._plugins:
         return
     known = inspect.signature(backends.register_backend).parameters
-    devices = {"devices": ["cpu"]} if "devices" in known else {}  # since PyTorch 2.1
+    devices = {"devices": ["cpu", "cuda"]} if "devices" in known else {}  # since PyTorch 2.1
     backends.register_backend("tryst", _open, extended_api=True, **devices)
 
 
 def replace_gloo() -> None:
     """Open tryst wherever this process opens a process group of gloo from here on, for libraries that name gloo
-    themselves; for tensors on the CPU only. Call it on all ranks, before init_process_group; TORCH_TRYST_REPLACE_GLOO=1
-    calls it with the import. `torch.distributed.get_backend` still returns "gloo". Later calls do nothing. Raises
-    RuntimeError where a process group is open already."""
+    themselves. Call it on all ranks, before init_process_group; TORCH_TRYST_REPLACE_GLOO=1 calls it with the import.
+    `torch.distributed.get_backend` still returns "gloo". Later calls do nothing. Raises RuntimeError where a process
+    group is open already."""
     gloo.replace(_open)
 
 

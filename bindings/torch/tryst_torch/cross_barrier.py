@@ -17,13 +17,14 @@ of this parameter, and runs the optimizer for it.
   writes it completes it first. Forward pre-hooks of modules do the same for the modules' own parameters, for functions
   that PyTorch does not dispatch (C++ extensions).
 - The optimizer runs by its own step(), while its param_groups hold the piece's parameters alone, with the settings of
-  the time of the user's step(). Optimizers of torch.optim, LBFGS apart, treat each parameter by itself, so the results
-  are the same bits.
+  the time of the user's step(), and on a device in the stream of that time, for which the current one then waits.
+  Optimizers of torch.optim, LBFGS apart, treat each parameter by itself, so the results are the same bits.
 
 Invariant: at the end of each forward pass of the model nothing is pending, so DDP finds plain gradients and idle
 buckets in the next backward pass.
 """
 
+import contextlib
 import threading
 import time
 import types
@@ -199,6 +200,20 @@ class _Call:
         return _Call, ()
 
 
+@contextlib.contextmanager
+def _in_stream(stream):
+    """Run in `stream`, and let the current stream wait for what ran. None: on the CPU, which has no streams."""
+    if stream is None:
+        yield
+        return
+    module = getattr(torch, stream.device.type)
+    current = module.current_stream(stream.device)
+    with module.stream(stream):
+        yield
+    if current != stream:
+        current.wait_stream(stream)
+
+
 class CrossBarrier:
     """Let backward() and optimizer.step() of a model return at once; the next forward pass waits, by parameter.
 
@@ -232,6 +247,8 @@ class CrossBarrier:
         self._entries = {}  # by id of the parameter
         self._error = None  # after a wrong order of calls; every use of a pending parameter raises it
         self._is_open = True
+        self._device = next(model.parameters()).device
+        self._stream = None  # the current one of the newest end of backward, or step(); the steps that are due run there
         self._replaced = {}
         self._hooks = []
         model.register_comm_hook(self.state, ddp_hook)
@@ -290,6 +307,10 @@ class CrossBarrier:
             if next(module.parameters(recurse=False), None) is not None:
                 call = _Call(self, "_module_begins")
                 self._hooks.append(module.register_forward_pre_hook(call, prepend=True))
+
+    def _stream_note(self):
+        if self._device.type != "cpu":
+            self._stream = getattr(torch, self._device.type).current_stream(self._device)
 
     def _release(self):
         """Remove hooks and replaced methods. Parameters that are pending after an error lose their gradients."""
@@ -357,6 +378,7 @@ class CrossBarrier:
     def _arm(self):
         """DDP is done with its gradients: replace those that are under way."""
         with self._lock, torch.no_grad():
+            self._stream_note()
             pieces, self._started = self._started, []
             for piece in pieces:
                 for parameter, view in zip(piece.parameters, piece.gradients()):
@@ -376,6 +398,7 @@ class CrossBarrier:
                 _step_require(optimizer)
             if any(entry.settings is not None for entry in self._entries.values()):
                 self.synchronize()  # a second step() on the same gradients
+            self._stream_note()
             ready = []
             for group in optimizer.param_groups:
                 pending = [parameter for parameter in group["params"] if self._is_pending(parameter)]
@@ -399,15 +422,19 @@ class CrossBarrier:
                 raise self._error
             if piece not in self._pieces:
                 return
-            self._wait(piece)
-            self._pieces.remove(piece)
-            entries = [self._entries.pop(id(p)) for p in piece.parameters if id(p) in self._entries]
-            # The first use may be under inference_mode, in which the optimizer's state must not be made, or autocast.
-            with torch.inference_mode(False), torch.no_grad(), torch.autocast("cpu", enabled=False):
-                later = [entry.arrive() for entry in entries]
-                self._run(_by_settings(entries))
-                for entry, gradient in zip(entries, later):
-                    entry.leave(gradient)
+            with _in_stream(self._stream):
+                self._wait(piece)
+                self._pieces.remove(piece)
+                self._run_due(piece)
+
+    def _run_due(self, piece):
+        entries = [self._entries.pop(id(p)) for p in piece.parameters if id(p) in self._entries]
+        # The first use may be under inference_mode, in which the optimizer's state must not be made, or autocast.
+        with torch.inference_mode(False), torch.no_grad(), torch.autocast(self._device.type, enabled=False):
+            later = [entry.arrive() for entry in entries]
+            self._run(_by_settings(entries))
+            for entry, gradient in zip(entries, later):
+                entry.leave(gradient)
 
     def _wait(self, piece):
         if piece.work.is_completed():
@@ -459,6 +486,9 @@ def _model_require(model):
         if type(parameter) is not torch.nn.Parameter:
             raise ValueError(f"cannot train {name}, a {type(parameter).__name__}, with tryst_torch.CrossBarrier: only "
                              "plain parameters can be waited for")
+        if parameter.device != next(model.parameters()).device:
+            raise ValueError("cannot train a model on several devices with tryst_torch.CrossBarrier: it runs the steps that it "
+                             "defers in one stream; use tryst_torch.ddp_hook alone")
     if getattr(model, "mixed_precision", None) is not None or getattr(model, "_delay_all_reduce_params", None):
         raise ValueError("cannot train with DistributedDataParallel's mixed_precision or delay_all_reduce_named_params "
                          "and tryst_torch.CrossBarrier: use tryst_torch.ddp_hook alone")

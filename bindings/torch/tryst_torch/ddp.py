@@ -21,10 +21,10 @@ from tryst_torch import _C, periods
 PIECE_BYTES = 256 << 10
 
 
-def group_require(group):
-    """Refuse a process group whose tensors on the CPU do not travel over tryst."""
+def group_require(group, device):
+    """Refuse a process group whose tensors on `device` do not travel over tryst."""
     try:
-        name = group._get_backend(torch.device("cpu")).name()
+        name = group._get_backend(device).name()
     except RuntimeError:
         name = "no backend"
     if name != "tryst":
@@ -94,7 +94,7 @@ class HookState:
                  priority: int = 1) -> None:
         if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
             raise TypeError(f"cannot order the gradients of a {type(model).__name__}: give a DistributedDataParallel")
-        group_require(model.process_group)
+        group_require(model.process_group, next(model.parameters()).device)
         if getattr(model, "_use_python_reducer", False):
             raise ValueError("cannot order the gradients of DistributedDataParallel's Python reducer, which has no buckets: "
                              "create the model without torch._dynamo.config.optimize_ddp = \"python_reducer\"")
@@ -176,17 +176,19 @@ def ddp_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[
     if barrier is not None:
         barrier._bucket_begins()
         barrier._take(bucket, state.start(bucket))
-        done = torch.futures.Future()
+        done = torch.futures.Future(devices=[] if buffer.is_cpu else [buffer.device])
         done.set_result(buffer)
         return done
     pieces = state.start(bucket)
     if bucket.is_last():
         state.wait_at_end()
-    all_done = torch.futures.collect_all([piece.work.get_future() for piece in pieces])
-    return all_done.then(lambda done: _result(done, buffer))
+    futures = [piece.work.get_future() for piece in pieces]
+    # The future of collect_all names no device, so a tensor on one cannot be the value of a future behind it.
+    all_done = torch.futures.collect_all(futures) if buffer.is_cpu else futures[0]
+    return all_done.then(lambda _done: _result(futures, buffer))
 
 
-def _result(done, buffer):
-    for future in done.value():
-        future.value()  # raises the error of a failed piece
+def _result(futures, buffer):
+    for future in futures:
+        future.wait()  # raises the error of a failed piece
     return buffer

@@ -90,6 +90,25 @@ Backend::WorkPtr Backend::launch(const View &ranks, Call call, uint64_t number,
     return work;
 }
 
+/* Find the device of a call's tensors, and mark the point in its current stream behind
+ * which the library may use them. The last step before a submission: copies of inputs are
+ * queued by then. */
+static void ready_mark(Call &call)
+{
+    const std::vector<at::Tensor> &some =
+        call.inputs.empty() ? call.outputs : call.inputs;
+    if (some.empty())
+        return;
+    call.device = some[0].device();
+    for (const std::vector<at::Tensor> *list : {&call.inputs, &call.outputs})
+        for (const at::Tensor &tensor : *list)
+            TORCH_CHECK(tensor.device() == call.device, "tryst cannot ", call.what,
+                        " with tensors on ", call.device, " and on ", tensor.device(),
+                        ": give tensors of one device");
+    call.ready = Mark(call.device);
+    call.in.ready_event = call.out.ready_event = call.ready.event();
+}
+
 /* Start a collective. `call.what` holds its kind, and becomes the whole text. A call that
  * the library refuses has no number, since other ranks may not have made it. */
 Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double factor)
@@ -98,6 +117,8 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
     std::lock_guard<std::mutex> lock(collective_mutex_);
     uint64_t number = number_ + 1;
     std::string coll = ranks->coll_name(call.what);
+    ready_mark(call);
+    const tryst_tensor in = call.in, out = call.out;
     if (call.timeout == c10d::kUnsetTimeout)
         call.timeout = timeout();
     call.timeout = extended(call.timeout, *open_);
@@ -108,7 +129,7 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
     WorkPtr work = launch(
         *ranks, std::move(call), number,
         [&](const tryst_op_params *with, tryst_op **op_p) {
-            return submit({ranks->step(), coll.c_str(), with, op_p});
+            return submit({ranks->step(), coll.c_str(), &in, &out, with, op_p});
         },
         params);
     number_ = number;
@@ -116,8 +137,10 @@ Backend::WorkPtr Backend::collective(Call call, const Collective &submit, double
 }
 
 /* Start a message. A call.timeout of 0 is the process group's. */
-Backend::WorkPtr Backend::message(Call call, const Operation::Submit &submit)
+Backend::WorkPtr Backend::message(Call call, const Message &submit)
 {
+    ready_mark(call);
+    const tryst_tensor tensor = call.type == c10d::OpType::SEND ? call.in : call.out;
     if (call.timeout == Milliseconds(0))
         call.timeout = timeout();
     call.timeout = extended(call.timeout, *open_);
@@ -125,7 +148,12 @@ Backend::WorkPtr Backend::message(Call call, const Operation::Submit &submit)
     std::shared_ptr<View> ranks = view();
     tryst_op_params params = ranks->params(deadline_of(call.timeout));
     params.subgroup = nullptr;
-    return launch(*ranks, std::move(call), number_, submit, params);
+    return launch(
+        *ranks, std::move(call), number_,
+        [&](const tryst_op_params *with, tryst_op **op_p) {
+            return submit(&tensor, with, op_p);
+        },
+        params);
 }
 
 static at::Tensor &only(std::vector<at::Tensor> &tensors, const char *what)
@@ -207,7 +235,7 @@ Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
     tensor_require(tensor, call.what.c_str());
     tryst_reduce_op reduce = reduction_of(op);
     Output output(tensor);
-    tryst_tensor place = tensor_to_reduce(output.place, &reduce);
+    call.in = call.out = tensor_to_reduce(output.place, &reduce);
     if (call.outputs.empty()) {
         call.inputs = {output.place};
         call.outputs = {tensor};
@@ -218,9 +246,9 @@ Backend::WorkPtr Backend::reduce_one(Call call, at::Tensor &tensor,
         std::move(call),
         [&](const Start &at) {
             if (root < 0)
-                return tryst_allreduce(at.step, at.name, nullptr, &place, reduce,
+                return tryst_allreduce(at.step, at.name, nullptr, at.out, reduce,
                                        at.params, at.op_p);
-            return tryst_reduce(at.step, at.name, &place, &place, reduce, root, at.params,
+            return tryst_reduce(at.step, at.name, at.in, at.out, reduce, root, at.params,
                                 at.op_p);
         },
         factor_of(op));
@@ -269,17 +297,17 @@ Backend::WorkPtr Backend::reduce_scatter(Tensors &outputs, std::vector<Tensors> 
     Output output(only(outputs, "reduce_scatter"));
     Blocks blocks = Blocks::joined(inputs[0], "reduce_scatter");
     tryst_reduce_op reduce = reduction_of(opts.reduceOp), same = reduce;
-    tryst_tensor in = tensor_to_reduce(blocks.flat, &reduce);
-    tryst_tensor out = tensor_to_reduce(output.place, &same);
     Call call(c10d::OpType::REDUCE_SCATTER, "tryst:reduce_scatter", opts.timeout);
+    call.in = tensor_to_reduce(blocks.flat, &reduce);
+    call.out = tensor_to_reduce(output.place, &same);
     call.inputs = {blocks.flat};
     call.outputs = {output.tensor};
     call.settle = settle_of(output);
     return collective(
         std::move(call),
         [&](const Start &at) {
-            return tryst_reduce_scatterv(at.step, at.name, &in, blocks.counts.data(),
-                                         nullptr, &out, reduce, at.params, at.op_p);
+            return tryst_reduce_scatterv(at.step, at.name, at.in, blocks.counts.data(),
+                                         nullptr, at.out, reduce, at.params, at.op_p);
         },
         factor_of(opts.reduceOp));
 }
@@ -293,17 +321,17 @@ Backend::WorkPtr Backend::reduce_scatter_one(at::Tensor &output, at::Tensor &inp
     Output result(output);
     at::Tensor flat = input.contiguous();
     tryst_reduce_op reduce = reduction_of(op), same = reduce;
-    tryst_tensor in = tensor_to_reduce(flat, &reduce);
-    tryst_tensor out = tensor_to_reduce(result.place, &same);
     Call call(c10d::OpType::_REDUCE_SCATTER_BASE, "tryst:reduce_scatter_tensor", timeout);
+    call.in = tensor_to_reduce(flat, &reduce);
+    call.out = tensor_to_reduce(result.place, &same);
     call.inputs = {flat};
     call.outputs = {output};
     call.settle = settle_of(result);
     return collective(
         std::move(call),
         [&](const Start &at) {
-            return tryst_reduce_scatter(at.step, at.name, &in, &out, reduce, at.params,
-                                        at.op_p);
+            return tryst_reduce_scatter(at.step, at.name, at.in, at.out, reduce,
+                                        at.params, at.op_p);
         },
         factor_of(op));
 }
@@ -337,14 +365,14 @@ Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
 Backend::WorkPtr Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &opts)
 {
     Output output(only(tensors, "broadcast"));
-    tryst_tensor place = tensor_to_move(output.place);
     int root = root_of(opts.rootRank, size_, "broadcast");
     Call call(c10d::OpType::BROADCAST, "tryst:broadcast", opts.timeout);
+    call.out = tensor_to_move(output.place);
     call.inputs = {output.place};
     call.outputs = {output.tensor};
     call.settle = settle_of(output);
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_broadcast(at.step, at.name, &place, root, at.params, at.op_p);
+        return tryst_broadcast(at.step, at.name, at.out, root, at.params, at.op_p);
     });
 }
 
@@ -356,13 +384,14 @@ Backend::WorkPtr Backend::allgather(std::vector<Tensors> &outputs, Tensors &inpu
                 " ranks");
     at::Tensor input = only(inputs, "all_gather").contiguous();
     Blocks blocks = Blocks::room(outputs[0], "all_gather");
-    tryst_tensor in = tensor_to_move(input), out = tensor_to_move(blocks.flat);
     Call call(c10d::OpType::ALLGATHER, "tryst:all_gather", opts.timeout);
+    call.in = tensor_to_move(input);
+    call.out = tensor_to_move(blocks.flat);
     call.inputs = {input};
     call.outputs = outputs[0];
     call.settle = settle_of(blocks);
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_allgatherv(at.step, at.name, &in, &out, blocks.counts.data(),
+        return tryst_allgatherv(at.step, at.name, at.in, at.out, blocks.counts.data(),
                                 nullptr, at.params, at.op_p);
     });
 }
@@ -394,14 +423,15 @@ Backend::WorkPtr Backend::allgather_coalesced(std::vector<Tensors> &outputs,
         return allgather_each(outputs, inputs, opts);
     Blocks from = Blocks::joined(inputs, "all_gather_coalesced");
     Blocks to = Blocks::room(all, "all_gather_coalesced");
-    tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
     Call call(c10d::OpType::ALLGATHER_COALESCED, "tryst:all_gather", opts.timeout);
+    call.in = tensor_to_move(from.flat);
+    call.out = tensor_to_move(to.flat);
     call.what = "all_gather_coalesced";
     call.inputs = inputs;
     call.outputs = all;
     call.settle = [from, to] { to.settle(); };
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_allgather(at.step, at.name, &in, &out, at.params, at.op_p);
+        return tryst_allgather(at.step, at.name, at.in, at.out, at.params, at.op_p);
     });
 }
 
@@ -427,13 +457,14 @@ Backend::WorkPtr Backend::allgather_one(at::Tensor &output, at::Tensor &input,
     tensor_require(input, "all_gather_into_tensor");
     Output result(output);
     at::Tensor flat = input.contiguous();
-    tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
     Call call(c10d::OpType::_ALLGATHER_BASE, "tryst:all_gather_into_tensor", timeout);
+    call.in = tensor_to_move(flat);
+    call.out = tensor_to_move(result.place);
     call.inputs = {flat};
     call.outputs = {output};
     call.settle = settle_of(result);
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_allgather(at.step, at.name, &in, &out, at.params, at.op_p);
+        return tryst_allgather(at.step, at.name, at.in, at.out, at.params, at.op_p);
     });
 }
 
@@ -463,14 +494,15 @@ Backend::WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs,
         " ranks");
     Blocks from = Blocks::joined(inputs, "all_to_all");
     Blocks to = Blocks::room(outputs, "all_to_all");
-    tryst_tensor in = tensor_to_move(from.flat), out = tensor_to_move(to.flat);
     Call call(c10d::OpType::ALLTOALL, "tryst:all_to_all", opts.timeout);
+    call.in = tensor_to_move(from.flat);
+    call.out = tensor_to_move(to.flat);
     call.inputs = {from.flat};
     call.outputs = outputs;
     call.settle = settle_of(to);
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_alltoallv(at.step, at.name, &in, from.counts.data(), nullptr, &out,
-                               to.counts.data(), nullptr, at.params, at.op_p);
+        return tryst_alltoallv(at.step, at.name, at.in, from.counts.data(), nullptr,
+                               at.out, to.counts.data(), nullptr, at.params, at.op_p);
     });
 }
 
@@ -486,13 +518,14 @@ Backend::WorkPtr Backend::alltoall_base(at::Tensor &output, at::Tensor &input,
     at::Tensor flat = input.contiguous();
     std::vector<uint64_t> out_counts = tensor_split(output, output_splits, size_, what);
     std::vector<uint64_t> in_counts = tensor_split(input, input_splits, size_, what);
-    tryst_tensor in = tensor_to_move(flat), out = tensor_to_move(result.place);
     Call call(c10d::OpType::ALLTOALL_BASE, "tryst:all_to_all_single", opts.timeout);
+    call.in = tensor_to_move(flat);
+    call.out = tensor_to_move(result.place);
     call.inputs = {flat};
     call.outputs = {output};
     call.settle = settle_of(result);
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_alltoallv(at.step, at.name, &in, in_counts.data(), nullptr, &out,
+        return tryst_alltoallv(at.step, at.name, at.in, in_counts.data(), nullptr, at.out,
                                out_counts.data(), nullptr, at.params, at.op_p);
     });
 }
@@ -507,18 +540,18 @@ Backend::WorkPtr Backend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
                 "tryst cannot gather: the root gives one tensor for each of the ", size_,
                 " ranks");
     at::Tensor input = only(inputs, "gather").contiguous();
-    tryst_tensor in = tensor_to_move(input), out = {};
     Blocks blocks;
     Call call(c10d::OpType::GATHER, "tryst:gather", opts.timeout);
+    call.in = tensor_to_move(input);
     call.inputs = {input};
     if (is_root) {
         blocks = Blocks::room(outputs[0], "gather");
-        out = tensor_to_move(blocks.flat);
+        call.out = tensor_to_move(blocks.flat);
         call.outputs = outputs[0];
         call.settle = settle_of(blocks);
     }
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_gatherv(at.step, at.name, &in, is_root ? &out : nullptr,
+        return tryst_gatherv(at.step, at.name, at.in, is_root ? at.out : nullptr,
                              blocks.counts.data(), nullptr, root, at.params, at.op_p);
     });
 }
@@ -531,18 +564,18 @@ Backend::WorkPtr Backend::gather_into_tensor(at::Tensor &output, at::Tensor &inp
     bool is_root = root == rank_;
     tensor_require(input, what);
     at::Tensor flat = input.contiguous();
-    tryst_tensor in = tensor_to_move(flat), out = {};
     Call call(c10d::OpType::GATHER, "tryst:gather_into_tensor", opts.timeout);
+    call.in = tensor_to_move(flat);
     call.inputs = {flat};
     if (is_root) {
         tensor_require(output, what);
         Output result(output);
-        out = tensor_to_move(result.place);
+        call.out = tensor_to_move(result.place);
         call.outputs = {output};
         call.settle = settle_of(result);
     }
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_gather(at.step, at.name, &in, is_root ? &out : nullptr, root,
+        return tryst_gather(at.step, at.name, at.in, is_root ? at.out : nullptr, root,
                             at.params, at.op_p);
     });
 }
@@ -557,20 +590,20 @@ Backend::WorkPtr Backend::scatter(Tensors &outputs, std::vector<Tensors> &inputs
                 "tryst cannot scatter: the root gives one tensor for each of the ", size_,
                 " ranks");
     Output output(only(outputs, "scatter"));
-    tryst_tensor out = tensor_to_move(output.place), in = {};
     Blocks blocks;
     Call call(c10d::OpType::SCATTER, "tryst:scatter", opts.timeout);
+    call.out = tensor_to_move(output.place);
     call.inputs = {output.place};
     call.outputs = {output.tensor};
     call.settle = settle_of(output);
     if (is_root) {
         blocks = Blocks::joined(inputs[0], "scatter");
-        in = tensor_to_move(blocks.flat);
+        call.in = tensor_to_move(blocks.flat);
         call.inputs.push_back(blocks.flat);
     }
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_scatterv(at.step, at.name, is_root ? &in : nullptr,
-                              blocks.counts.data(), nullptr, &out, root, at.params,
+        return tryst_scatterv(at.step, at.name, is_root ? at.in : nullptr,
+                              blocks.counts.data(), nullptr, at.out, root, at.params,
                               at.op_p);
     });
 }
@@ -601,15 +634,16 @@ Backend::WorkPtr Backend::send_one(at::Tensor &tensor, int dst, int tag,
                                    Milliseconds timeout)
 {
     at::Tensor input = tensor.contiguous();
-    tryst_tensor in = tensor_to_move(input);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(rank_, dst, tag);
     Call call(c10d::OpType::SEND, "tryst:send", timeout);
     call.what = "send to rank " + std::to_string(dst);
+    call.in = tensor_to_move(input);
     call.inputs = {input};
     call.peer = dst;
-    return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
-        return tryst_send_key(ranks->step(), key.get(), &in, params, op_p);
+    return message(std::move(call), [&](const tryst_tensor *in,
+                                        const tryst_op_params *params, tryst_op **op_p) {
+        return tryst_send_key(ranks->step(), key.get(), in, params, op_p);
     });
 }
 
@@ -622,17 +656,18 @@ Backend::WorkPtr Backend::recv_one(at::Tensor &tensor, int src, int tag,
                                    Milliseconds timeout)
 {
     Output output(tensor);
-    tryst_tensor out = tensor_to_move(output.place);
     std::shared_ptr<View> ranks = view();
     View::Key key = ranks->key(src, rank_, tag);
     Call call(c10d::OpType::RECV, "tryst:recv", timeout);
     call.what = "recv from rank " + std::to_string(src);
+    call.out = tensor_to_move(output.place);
     call.inputs = {output.place};
     call.outputs = {output.tensor};
     call.settle = settle_of(output);
     call.peer = src;
-    return message(std::move(call), [&](const tryst_op_params *params, tryst_op **op_p) {
-        return tryst_recv_key(ranks->step(), key.get(), &out, params, op_p);
+    return message(std::move(call), [&](const tryst_tensor *out,
+                                        const tryst_op_params *params, tryst_op **op_p) {
+        return tryst_recv_key(ranks->step(), key.get(), out, params, op_p);
     });
 }
 

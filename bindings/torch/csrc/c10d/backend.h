@@ -134,6 +134,8 @@ class Backend : public c10d::Backend
     struct Start {
         tryst_step *step;
         const char *name;
+        const tryst_tensor *in;
+        const tryst_tensor *out;
         const tryst_op_params *params;
         tryst_op **op_p;
     };
@@ -141,7 +143,10 @@ class Backend : public c10d::Backend
     using Collective = std::function<tryst_status(const Start &at)>;
 
     WorkPtr collective(Call call, const Collective &submit, double factor = 0);
-    WorkPtr message(Call call, const Operation::Submit &submit);
+    /** Call tryst_send_key or tryst_recv_key. */
+    using Message = std::function<tryst_status(
+        const tryst_tensor *tensor, const tryst_op_params *params, tryst_op **op_p)>;
+    WorkPtr message(Call call, const Message &submit);
     Milliseconds timeout() const;
     WorkPtr launch(const View &ranks, Call call, uint64_t number,
                    const Operation::Submit &submit, const tryst_op_params &params);

@@ -12,6 +12,7 @@
 #include "../core/urgency.h"
 #include "gather.h"
 #include "jobs.h"
+#include "tensors.h"
 
 #include <algorithm>
 #include <pybind11/chrono.h>
@@ -60,6 +61,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 {
     m.def("backend_open", tryst_torch::backend_open,
           py::call_guard<py::gil_scoped_release>());
+    m.def("private_device_take", tryst_torch::private_device_take);
     m.def("priority_get", tryst_torch::urgency_get);
     m.def("priority_set", tryst_torch::urgency_set);
     m.def("period_begin", tryst_torch::World::period_begin,

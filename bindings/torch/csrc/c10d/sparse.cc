@@ -110,8 +110,9 @@ Backend::WorkPtr Backend::allreduce_sparse(at::Tensor &tensor,
     at::Tensor mine = elements.pack();
     int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t(0));
     at::Tensor all = at::empty({sum * elements.row_bytes()}, at::kByte);
-    tryst_tensor in = tensor_to_move(mine), out = tensor_to_move(all);
     Call call(c10d::OpType::ALLREDUCE, "tryst:all_reduce", opts.timeout);
+    call.in = tensor_to_move(mine);
+    call.out = tensor_to_move(all);
     call.what = "all_reduce_sparse";
     call.inputs = {mine};
     call.outputs = {tensor};
@@ -119,7 +120,7 @@ Backend::WorkPtr Backend::allreduce_sparse(at::Tensor &tensor,
         sum_all(elements, all, counts, tensor);
     };
     return collective(std::move(call), [&](const Start &at) {
-        return tryst_allgatherv(at.step, at.name, &in, &out, lengths.data(), nullptr,
+        return tryst_allgatherv(at.step, at.name, at.in, at.out, lengths.data(), nullptr,
                                 at.params, at.op_p);
     });
 }

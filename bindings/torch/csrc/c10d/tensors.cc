@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mapping of tensors: dtypes by one table, memory as it is, copies where a tensor is
- * not contiguous or where a list of tensors is one tensor for the library. */
+ * not contiguous or where a list of tensors is one tensor for the library. Copies of
+ * tensors on a device are queued in the calling thread's current stream. */
 #include "tensors.h"
 
+#include <atomic>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <numeric>
 
 namespace tryst_torch
@@ -27,12 +30,30 @@ static tryst_dtype dtype_of(at::ScalarType dtype)
     }
 }
 
+static std::atomic<bool> takes_private_device{false};
+
+void private_device_take()
+{
+    takes_private_device = true;
+}
+
+static bool is_on_cuda(c10::Device device)
+{
+    return device.is_cuda() || (device.is_privateuseone() && takes_private_device);
+}
+
 void tensor_require(const at::Tensor &tensor, const char *what)
 {
-    TORCH_CHECK(tensor.device().is_cpu(), "tryst cannot ", what, " a tensor on ",
-                tensor.device(),
-                ": its collectives take tensors on the CPU only; move the tensor with "
-                ".cpu(), or use \"cpu:tryst,cuda:nccl\" as the backend");
+    c10::Device device = tensor.device();
+    TORCH_CHECK(device.is_cpu() || is_on_cuda(device), "tryst cannot ", what,
+                " a tensor on ", device,
+                ": it takes tensors on the CPU and on CUDA devices; move the tensor with "
+                ".cpu()");
+    TORCH_CHECK(device.is_cpu() || TRYST_TORCH_HAS_DEVICES, "tryst cannot ", what,
+                " a tensor on ", device,
+                " with PyTorch " TORCH_VERSION
+                ": it needs the events of PyTorch 2.4; move the tensor "
+                "with .cpu()");
     TORCH_CHECK(tensor.layout() == at::kStrided, "tryst cannot ", what, " a tensor of ",
                 "layout ", tensor.layout(), ": convert it with .to_dense()");
 }
@@ -44,6 +65,10 @@ static tryst_tensor view_of(const at::Tensor &tensor, tryst_dtype dtype, uint64_
     view.data = tensor.data_ptr();
     view.count = static_cast<uint64_t>(tensor.numel()) * scale;
     view.dtype = dtype;
+    if (is_on_cuda(tensor.device())) {
+        view.memory = TRYST_MEMORY_CUDA;
+        view.device = tensor.device().index();
+    }
     return view;
 }
 
@@ -98,11 +123,24 @@ bool Output::is_copy() const
     return !place.is_same(tensor);
 }
 
+/* Keep the memory of `tensor` from other uses until the current stream has done what is
+ * queued so far: the tensor may be of another stream, and dropped before. */
+static void stream_use(const at::Tensor &tensor)
+{
+    c10::Device device = tensor.device();
+    if (!is_on_cuda(device))
+        return;
+    c10::impl::VirtualGuardImpl driver(device.type());
+    driver.recordDataPtrOnStream(tensor.storage().data_ptr(), driver.getStream(device));
+}
+
 void tensor_copy(const at::Tensor &to, const at::Tensor &from)
 {
     c10::InferenceMode inference(to.is_inference() || c10::InferenceMode::is_enabled());
     c10::NoGradGuard no_grad;
     at::Tensor(to).copy_(from);
+    stream_use(from);
+    stream_use(to);
 }
 
 void Output::settle() const
@@ -118,6 +156,8 @@ static Blocks blocks_of(const std::vector<at::Tensor> &tensors, const char *what
         tensor_require(tensor, what);
         TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), "tryst cannot ",
                     what, " tensors of several dtypes in one list");
+        TORCH_CHECK(tensor.device() == tensors[0].device(), "tryst cannot ", what,
+                    " tensors of several devices in one list");
         blocks.counts.push_back(static_cast<uint64_t>(tensor.numel()) *
                                 tensor_scale(tensor.scalar_type()));
     }

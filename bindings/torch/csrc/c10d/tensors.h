@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file tensors.h
- *  Tensors of PyTorch as the library gets them: contiguous memory with a dtype. Includes
- *  ATen alone, not c10d.
+ *  Tensors of PyTorch as the library gets them: contiguous memory with a dtype, of the
+ *  host or of a CUDA device. Includes ATen alone, not c10d.
  *
  *  A collective that only moves elements takes every dtype; those that the library does
  *  not have (bool, complex, 8-bit floating point) move as bytes. Reductions need the
@@ -11,13 +11,24 @@
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_TENSORS_H
 
 #include <ATen/ATen.h>
+#include <torch/version.h>
 #include <tryst/tryst.h>
 #include <vector>
+
+/* c10::Event::eventId: PyTorch 2.4. */
+#define TRYST_TORCH_HAS_DEVICES \
+    (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4))
 
 namespace tryst_torch
 {
 
-/** Throw an error unless `tensor` is dense and in host memory. `what` names the call. */
+/** Take tensors of PyTorch's device type PrivateUse1, too, as memory of a CUDA device
+ *  with events of the CUDA driver. For a backend of PyTorch that has its own
+ *  allocator. */
+void private_device_take();
+
+/** Throw an error unless `tensor` is dense, and on the CPU or a CUDA device. `what` names
+ *  the call. */
 void tensor_require(const at::Tensor &tensor, const char *what);
 
 /** Return the library's view of a contiguous tensor, to be moved. The memory stays the
@@ -32,8 +43,9 @@ uint64_t tensor_scale(at::ScalarType dtype);
  *  changes for bool. Throws an error for a dtype that the reduction does not have. */
 tryst_tensor tensor_to_reduce(const at::Tensor &tensor, tryst_reduce_op *reduce);
 
-/** Copy `from` to `to`, which may be an inference tensor, also outside of inference mode:
- *  there it is written as memory, like an output that needs no copy. No gradients. */
+/** Copy `from` to `to`, in the current stream, until which both stay allocated. `to`
+ *  may be an inference tensor, also outside of inference mode: there it is written as
+ *  memory, like an output that needs no copy. No gradients. */
 void tensor_copy(const at::Tensor &to, const at::Tensor &from);
 
 /** A tensor that a collective writes: `place` is the tensor, or a contiguous copy of it,
@@ -49,7 +61,7 @@ struct Output {
 
 /** Tensors that follow one another in one contiguous tensor, `flat`. */
 struct Blocks {
-    /** Copy `tensors` to a new flat tensor. All have one dtype. */
+    /** Copy `tensors` to a new flat tensor. All have one dtype and one device. */
     static Blocks joined(const std::vector<at::Tensor> &tensors, const char *what);
     /** Make a flat tensor with room for `tensors`, to be written to. */
     static Blocks room(const std::vector<at::Tensor> &tensors, const char *what);

@@ -239,20 +239,20 @@ static std::function<void()> in_modes_of_caller(std::function<void()> settle)
 
 Work::Work(int rank, Call call, uint64_t number, std::shared_ptr<OpenWorks> open)
     : c10d::Work(rank, call.type, call.title, call.inputs), call_(std::move(call)),
-      number_(number), open_(std::move(open))
+      number_(number), open_(std::move(open)), has_copies_(call_.settle != nullptr)
 {
     if (call_.settle)
         call_.settle = in_modes_of_caller(std::move(call_.settle));
 }
 
 /* The last reference may end in the library's progress, where the program has dropped the
- * work. The end of a tensor with a Python object takes Python's lock, and progress must
- * not wait for this lock, so the finisher destroys the tensors. */
+ * work. The end of a tensor with a Python object takes Python's lock, and that of a mark
+ * calls the driver; progress must wait for neither, so the finisher destroys them. */
 Work::~Work()
 {
     if (Operation::is_in_callback())
-        finisher_run([call = std::move(call_), future = std::move(future_),
-                      open = std::move(open_)] {});
+        finisher_run([call = std::move(call_), settled = std::move(settled_),
+                      future = std::move(future_), open = std::move(open_)] {});
 }
 
 /* Return the tensors that an operation reads; `call.inputs` has written ones, too. */
@@ -279,6 +279,11 @@ static std::vector<Shape> shapes_of(const std::vector<at::Tensor> &tensors)
 bool Work::is_finished()
 {
     return c10d::Work::isCompleted();
+}
+
+c10::Device Work::device() const
+{
+    return call_.device;
 }
 
 bool Work::is_message() const
@@ -380,7 +385,7 @@ void Work::ended()
     bool is_short;
     {
         std::lock_guard<std::mutex> lock(future_mutex_);
-        is_short = !future_ && !call_.settle && !is_grave(status) && !is_timeout();
+        is_short = !future_ && !has_copies_ && !is_grave(status) && !is_timeout();
         finished_ = is_short;
     }
     if (is_short) {
@@ -406,19 +411,37 @@ void Work::failed()
     OpenWorks::abort_hooks_start(open_);
 }
 
-/* The same with copies and a future. Runs in the finisher thread. */
+/* Copy the results, in the calling thread's current stream; where another thread has done
+ * so, let this stream wait for its copies. */
+void Work::settle()
+{
+    std::lock_guard<std::mutex> lock(settle_mutex_);
+    if (!call_.settle) {
+        settled_.await();
+        return;
+    }
+    call_.settle();
+    call_.settle = nullptr;
+    settled_ = Mark(call_.device);
+}
+
+/* The same with copies and a future. Runs in the finisher thread. Copies on a device are
+ * done before the work is finished: there may be no waiter. */
 void Work::settle_and_finish()
 {
     if (is_grave(operation_.status()) || is_timeout())
         failed();
-    if (call_.settle && !error_) {
-        try {
-            call_.settle();
-        } catch (...) {
-            error_ = std::current_exception();
+    std::optional<PoolStream> stream;
+    try {
+        stream.emplace(call_.device);
+        if (has_copies_ && !error_) {
+            settle();
+            settled_.synchronize();
         }
+    } catch (...) {
+        if (!error_)
+            error_ = std::current_exception();
     }
-    call_.settle = nullptr;
     finish(error_);
     open_->remove(this);
     if (!error_)
@@ -542,6 +565,8 @@ bool Work::wait(std::chrono::milliseconds timeout)
     }
     if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
         give_up(status, timeout > kNoTimeout ? timeout : call_.timeout, dump);
+    if (status == TRYST_OK && has_copies_ && !call_.device.is_cpu())
+        settle();
     finish_wait();
     /* A future is complete after a wait; its functions may still run. */
     if (c10::intrusive_ptr<c10::ivalue::Future> future = future_get())
@@ -570,6 +595,17 @@ std::vector<at::Tensor> Work::result()
     return call_.outputs;
 }
 
+/* Return the devices that a future names: those that have streams, each once. */
+static std::vector<c10::Device> devices_of(const std::vector<c10::Device> &devices)
+{
+    std::vector<c10::Device> named;
+    for (c10::Device device : devices)
+        if (!device.is_cpu() &&
+            std::find(named.begin(), named.end(), device) == named.end())
+            named.push_back(device);
+    return named;
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
 {
     bool is_late;
@@ -578,7 +614,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
         if (future_)
             return future_;
         future_ = c10::make_intrusive<c10::ivalue::Future>(
-            c10::ListType::create(c10::TensorType::get()));
+            c10::ListType::create(c10::TensorType::get()), devices_of({call_.device}));
         is_late = finished_;
     }
     if (is_late)
@@ -673,6 +709,31 @@ std::vector<at::Tensor> JoinedWork::result()
     return all;
 }
 
+/* Complete `joined` with the values of `futures`, which are complete, in streams of the
+ * pool of `devices`, from the `first` one on. */
+static void join(c10::ivalue::Future &joined,
+                 const c10::List<c10::intrusive_ptr<c10::ivalue::Future>> &futures,
+                 const std::vector<c10::Device> &devices, size_t first = 0)
+{
+    if (first < devices.size()) {
+        PoolStream stream(devices[first]);
+        join(joined, futures, devices, first + 1);
+        return;
+    }
+    std::vector<at::Tensor> all;
+    try {
+        for (const c10::intrusive_ptr<c10::ivalue::Future> &one : futures) {
+            one->waitAndThrow();
+            for (const at::Tensor &tensor : one->value().toTensorVector())
+                all.push_back(tensor);
+        }
+    } catch (...) {
+        joined.setError(std::current_exception());
+        return;
+    }
+    joined.markCompleted(c10::IValue(all));
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture()
 {
     c10::TypePtr tensors = c10::ListType::create(c10::TensorType::get());
@@ -680,15 +741,14 @@ c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture()
         c10::FutureType::create(tensors));
     for (auto &work : works_)
         futures.push_back(work->getFuture());
-    auto join = [](c10::ivalue::Future &done) -> c10::IValue {
-        std::vector<at::Tensor> all;
-        c10::IValue works = done.value();
-        for (const c10::IValue &one : works.toListRef())
-            for (const at::Tensor &tensor : one.toFuture()->value().toTensorVector())
-                all.push_back(tensor);
-        return c10::IValue(all);
-    };
-    return c10::collectAll(futures)->then(join, tensors);
+    std::vector<c10::Device> devices;
+    for (auto &work : works_)
+        devices.push_back(static_cast<tryst_torch::Work *>(work.get())->device());
+    devices = devices_of(devices);
+    auto joined = c10::make_intrusive<c10::ivalue::Future>(tensors, devices);
+    c10::collectAll(futures)->addCallback(
+        [joined, futures, devices](auto &) { join(*joined, futures, devices); });
+    return joined;
 }
 
 float JoinedWork::getDuration() const

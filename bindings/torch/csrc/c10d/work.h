@@ -8,8 +8,9 @@
  *
  *  An operation without copies and without a future finishes in the progress thread. A
  *  future is completed by the finisher thread, because its functions may run Python and
- *  wait. The Work and its tensors live until the library no longer uses the memory, also
- *  where the program has dropped them.
+ *  wait. Copies of tensors on a device are queued by the first waiter in its current
+ *  stream, or by the finisher in a stream of the pool. The Work and its tensors live
+ *  until the library no longer uses the memory, also where the program has dropped them.
  */
 #ifndef TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
@@ -17,6 +18,7 @@
 #include "../core/log.h"
 #include "../core/operation.h"
 #include "../core/view.h"
+#include "streams.h"
 
 #include <atomic>
 #include <map>
@@ -147,6 +149,10 @@ struct Call {
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> outputs; /* the result of the future */
     std::function<void()> settle;    /* copies results; may be empty */
+    tryst_tensor in = {};            /* what the library reads; unused: {} */
+    tryst_tensor out = {};           /* what it writes */
+    c10::Device device = at::kCPU;   /* of all tensors */
+    Mark ready;                      /* before it, the library uses no tensor */
     int peer = -1;                   /* of a message */
     std::string name;                /* the library's name of a collective */
 };
@@ -183,9 +189,12 @@ class Work : public c10d::Work
 
     bool is_message() const;
     bool is_finished();
+    /** Return the device of the tensors; the CPU where there are none. */
+    c10::Device device() const;
 
   private:
     void ended();
+    void settle();
     void settle_and_finish();
     void succeeded();
     void finish_wait();
@@ -207,6 +216,9 @@ class Work : public c10d::Work
     std::chrono::steady_clock::time_point begun_;
     std::atomic<float> duration_ms_{0};
     std::shared_ptr<OpenWorks> open_;
+    bool has_copies_;         /* a result is copied once the operation has ended */
+    std::mutex settle_mutex_; /* guards call_.settle and settled_ */
+    Mark settled_;            /* behind the copies */
     std::mutex future_mutex_; /* guards the four below */
     c10::intrusive_ptr<c10::ivalue::Future> future_;
     bool finished_ = false;
