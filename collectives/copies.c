@@ -455,9 +455,11 @@ void coll_copies_bring_all(struct coll_run *run)
             bring_to(&copies->items[i], copies->items[i].range.bytes);
 }
 
+/* Copies that wait for their device never begin. */
 void coll_copies_cancel(struct coll_run *run)
 {
     struct coll_copies *copies = run->copies;
+    (void)list_remove(&copies->unchecked_node);
     for (uint32_t i = 0; i < copies->begun; i++)
         copier_cancel(run->coll->colls->copier, &copies->items[i].range);
 }
