@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tryst/tryst.h>
+
 #include "options.h"
 
-enum { ROWS_MAX = 64, LONG_FIRST = 256 };
+enum { ROWS_MAX = 64, LONG_FIRST = 256, VERSION = LONG_FIRST + ROWS_MAX };
 
 /* Parse `length` digits as a number of at most `most`. */
 static bool digits_parse(const char *text, size_t length, uint64_t most,
@@ -129,6 +131,7 @@ static void getopt_fill(const struct tool *tool, struct option *longs, char *let
             *letters++ = ':';
     }
     longs[count++] = (struct option){"help", no_argument, NULL, 'h'};
+    longs[count++] = (struct option){"version", no_argument, NULL, VERSION};
     longs[count] = (struct option){NULL, 0, NULL, 0};
     *letters++ = 'h';
     *letters = '\0';
@@ -153,10 +156,18 @@ static bool is_allowed(const struct tool *tool, const struct tool_option *row)
     return false;
 }
 
+/* Two lines: the first has the form that help2man reads. */
+static void version_print(const char *name)
+{
+    printf("%s %d.%d.%d\n", name, TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR,
+           TRYST_VERSION_PATCH);
+    printf("commit %s; modules: %s\n", TOOL_COMMIT, TOOL_MODULES);
+}
+
 enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
                                  void *options)
 {
-    struct option longs[ROWS_MAX + 2];
+    struct option longs[ROWS_MAX + 3];
     char letters[2 * ROWS_MAX + 3];
     int what;
     opterr = 0;
@@ -165,6 +176,10 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
         const struct tool_option *row = row_find(tool, what);
         if (what == 'h') {
             fputs(tool->help, stdout);
+            return TOOL_DONE;
+        }
+        if (what == VERSION) {
+            version_print(tool->name);
             return TOOL_DONE;
         }
         if (!row)

@@ -36,7 +36,8 @@ struct tool_option {
 
 struct tool {
     const char *name, *help;
-    const struct tool_option *rows; /**< all options but --help, which every tool has */
+    /** All options but --help and --version, which every tool has. */
+    const struct tool_option *rows;
     int rows_count;
     /** Long names of the options that may be given, NULL at the end; NULL: all. */
     const char *const *allowed;
@@ -46,8 +47,8 @@ struct tool {
 /** The next step of main: run, end with 0, or end with the status for bad usage. */
 enum tool_next { TOOL_GO, TOOL_DONE, TOOL_REFUSED };
 
-/** Read the options; words begin at getopt's `optind`. TOOL_DONE: --help was given and
- *  the help printed. TOOL_REFUSED: a message is on stderr. */
+/** Read the options; words begin at getopt's `optind`. TOOL_DONE: --help or --version
+ *  was given, and its text printed. TOOL_REFUSED: a message is on stderr. */
 enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
                                  void *options);
 

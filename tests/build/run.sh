@@ -22,7 +22,7 @@ set_tests_properties(with_slurm PROPERTIES LABELS "long;slurm")
 PLANTED
 
 # The programs that ./run finds: no sudo, user STUB_UID, without the packages STUB_ABSENT.
-for tool in awk cat dirname grep mkdir nproc rm sed sh sort; do
+for tool in awk cat dirname grep mkdir nproc rm rmdir sed sh sort; do
     ln -s "$(command -v $tool)" "$dir/bin/$tool"
 done
 ln -s "${CMAKE%cmake}ctest" "$dir/bin/ctest"
@@ -80,4 +80,17 @@ fi
 for module in "$BUILD"/lib/tryst/*.so; do
     grep -qx "lib/tryst/${module##*/}" "$dir/built" || { echo "run: bench does not build $module"; fail=1; }
 done
+
+# install builds no tests, and uninstall removes what cmake has listed and nothing else.
+expect 0 'installed below /.*/prefix' 'apt-get' 0 '' install prefix
+grep -q -- "-DTRYST_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$dir/prefix" "$dir/build/install/configure.log" ||
+    { echo "run: install does not configure for its prefix without tests"; fail=1; }
+mkdir -p "$dir/prefix/lib/tryst" "$dir/prefix/include"
+touch "$dir/prefix/lib/tryst/own" "$dir/prefix/include/own" "$dir/prefix/include/foreign"
+printf '%s\n%s' "$dir/prefix/lib/tryst/own" "$dir/prefix/include/own" >"$dir/build/install/install_manifest.txt"
+expect 1 "installed below $dir/prefix already" 'cmake' 0 '' install other
+expect 0 'removed 2 files' 'failed' 0 '' uninstall
+[ "$(cd "$dir" && find prefix | sort | tr '\n' ' ')" = "prefix prefix/include prefix/include/foreign " ] ||
+    { echo "run: uninstall leaves $(find "$dir/prefix")"; fail=1; }
+expect 1 'nothing to remove' 'removed' 0 '' uninstall
 exit $fail

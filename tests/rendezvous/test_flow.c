@@ -1263,6 +1263,14 @@ static void start_numbered(bool send, struct edge *edge, uint64_t number)
     flow_number = NULL;
 }
 
+/* Start the send of a flow of key 0 with this number; its bytes are not ready. */
+static void start_held(struct edge *edge, uint64_t number)
+{
+    flow_number = &number;
+    assert_int_equal(start(true, 0, edge, 100), TRYST_OK);
+    flow_number = NULL;
+}
+
 /* A receive waits for a number that the sender skips, whether its WANT comes before or
  * after: later numbers meet, and the receive ends when it fails or when the sender closes
  * the step. */
@@ -1327,6 +1335,42 @@ static void test_recv_skips(void **state)
         }
         assert_int_equal(in[1].status, TRYST_OK);
         assert_int_equal(in[1].came, 1);
+        end();
+    }
+}
+
+/* The WANT of a numbered flow waits for the bytes of its send, and the send fails. The
+ * receive ends, with its own failure or that of the send, also when the step of the send
+ * is closed before or after the failure, or the receive is failing too. */
+static void test_held_numbered_fails(void **state)
+{
+    static const struct cause given_up = {TRYST_E_CANCELED, 0, TRYST_E_CANCELED};
+    static const struct cause late = {TRYST_E_DEADLINE, 1, TRYST_E_DEADLINE};
+    for (int i = 0; i < 16; i++) {
+        bool fails = i & 1, closes = i & 2, receive_fails = i & 4, crosses = i & 8;
+        begin(NULL);
+        start_numbered(false, &in[0], 1);
+        world_settle(&world);
+        world_advance(&world, TICK_NS);
+        start_held(&out[0], 1);
+        world_settle(&world);
+        assert_int_equal(peer_in(world_peer(&world, 0, 1))->parked_count, 1);
+        world.sides[0].hold_frames = crosses;
+        if (receive_fails)
+            flow_fail(&in[0].flow, late, "late");
+        if (!crosses)
+            world_settle(&world);
+        if (fails)
+            flow_fail(&out[0].flow, given_up, "given up");
+        if (closes) {
+            assert_int_equal(tryst_step_close(steps[0], NULL), TRYST_OK);
+            steps[0] = NULL;
+        }
+        world.sides[0].hold_frames = false;
+        world_settle(&world);
+        assert_int_equal(out[0].ended, fails || closes || receive_fails);
+        assert_int_equal(in[0].ended, fails || closes || receive_fails);
+        assert_int_equal(in[0].came, 0);
         end();
     }
 }
@@ -1695,6 +1739,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cannot_start),
         cmocka_unit_test(test_send_skips),
         cmocka_unit_test(test_recv_skips),
+        cmocka_unit_test(test_held_numbered_fails),
         cmocka_unit_test(test_wants_cross_data),
         cmocka_unit_test(test_fail_late),
         cmocka_unit_test(test_seen),

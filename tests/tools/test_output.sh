@@ -30,6 +30,17 @@ refused() { # <status> <tool> <options…>
     ended "$wanted" "$what" closed
 }
 
+# --version of each: two lines, and the same failure
+for tool in "$info" "$perf" "$run" "$topo" ${bench:+"$bench"}; do
+    "$tool" --version >"$dir/version" || bad "--version of $tool ends with $?"
+    head -n 1 "$dir/version" | grep -qxE "$(basename "$tool") [0-9]+\.[0-9]+\.[0-9]+" ||
+        bad "--version of $tool begins with: $(head -n 1 "$dir/version")"
+    sed -n 2p "$dir/version" | grep -qE '^commit ([0-9a-f]+|unknown); modules: self shm' ||
+        bad "--version of $tool goes on with: $(sed 1d "$dir/version")"
+done
+refused 1 "$perf" --version
+refused 125 "$run" --version
+
 refused 1 "$info"
 for option in --check --config --markdown --status --help; do
     refused 1 "$info" $option

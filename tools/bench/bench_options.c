@@ -82,6 +82,7 @@ static const char help[] =
     "      --save-weights FILE  write the trained weights as safetensors\n"
     "      --json FILE|-        write all figures as JSON\n"
     "  -h, --help               print this\n"
+    "      --version            print the version, the commit and the modules\n"
     "\n"
     "Exit status: 0 done, 1 the run or the check failed, 2 the command line is wrong.\n";
 

@@ -29,7 +29,8 @@ static const char help[] =
     "                           three steps\n"
     "  -n RANKS                 of the trace (4)\n"
     "      --microbatches N     of the trace's step (8)\n"
-    "  -h, --help               print this\n";
+    "  -h, --help               print this\n"
+    "      --version            print the version, the commit and the modules\n";
 
 struct options {
     const char *trace;

@@ -46,6 +46,7 @@ static const char help[] =
     "                    the traces of several ranks (tryst_trace_write) as one, to\n"
     "                    standard output\n"
     "  -h, --help        print this\n"
+    "      --version     print the version, the commit and the modules\n"
     "\n"
     "Exit status: 0 done; 1 a setting or the library is broken, nothing was found, or\n"
     "standard output cannot be written; 2 the command line is wrong. With --check: 0\n"

@@ -24,6 +24,7 @@ static const char help[] =
     "                     (default 10s; 500ms, 2m)\n"
     "      --no-prefix    ranks write to stdout and stderr themselves\n"
     "  -h, --help         print this\n"
+    "      --version      print the version, the commit and the modules\n"
     "\n"
     "Each line of output is preceded by its rank: \"[2] text\"; prompts and progress\n"
     "bars are shown after 100 ms. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are\n"

@@ -19,6 +19,7 @@ const char topo_help[] =
     "      --format FORMAT  text (default), json, dot, svg\n"
     "  -o, --output FILE    write there instead of to standard output\n"
     "  -h, --help           print this; also after a command: tryst-topo plan --help\n"
+    "      --version        print the version, the commit and the modules\n"
     "\n"
     "--probe measures bandwidth and latency between the ranks that tryst-run, mpirun,\n"
     "srun or torchrun started (2 to 64), alone and at the same time, and fits a graph\n"

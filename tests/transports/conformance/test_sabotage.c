@@ -18,6 +18,8 @@ struct fault {
     const char *says;
 };
 
+static const char borrow_kept_says[] = "done";
+
 static const struct fault faults[] = {
     {"frame_lost", body_frames_order, "is not the one that was sent"},
     {"frame_twice", body_frames_order, "is not the one that was sent"},
@@ -33,7 +35,8 @@ static const struct fault faults[] = {
     {"borrow_shifted", body_bulk_borrow, "is wrong"},
     {"borrow_unread", body_bulk_borrow, "piece.used"},
     {"borrow_revoked", body_close_borrowed, "outcome"},
-    {"borrow_kept", body_bulk_borrow_cancel, "done"}, /* borrowed then, or before */
+    /* borrowed then, or before; or the other rank's wait ends first */
+    {"borrow_kept", body_bulk_borrow_cancel, borrow_kept_says},
     {"written_after_close", body_close_busy, "written after the endpoint had closed"},
     {"impatient", body_stopped, "failed"},
     {"cancel_inside", body_bulk_cancel, "inside the call"},
@@ -65,7 +68,8 @@ static void test_found(void **state)
     if (conf_try(&subject, CONF_PROCESSES, 2, 60, fault->body, text))
         fail_msg("the suite did not find the fault %s", fault->name);
     print_message("found: %s\n", text);
-    if (!strstr(text, fault->says))
+    bool is_wait = fault->says == borrow_kept_says && strstr(text, "waited");
+    if (!strstr(text, fault->says) && !is_wait)
         fail_msg("the suite found the fault %s, but with another text", fault->name);
 }
 
