@@ -14,7 +14,6 @@
 #ifndef TRYST_COLLECTIVES_RUN_H
 #define TRYST_COLLECTIVES_RUN_H
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -245,7 +244,6 @@ struct coll_run {
 /** Queue `run` for the engine, which comes to it before the pass ends. */
 static inline void run_mark(struct coll_run *run)
 {
-    assert(run->op);
     run->coll->colls->is_due = true;
     if (!urgent_queued(&run->work))
         urgent_push(&run->coll->colls->work, &run->work, &run->urgency);
