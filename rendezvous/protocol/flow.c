@@ -293,7 +293,5 @@ void flow_op_ended(tryst_op *op)
     struct cause cause = {op->final, op->origin_rank, op->origin_status};
     op->flow = NULL;
     flow->op = NULL;
-    if (__builtin_expect(op->entry->is_sparse, 0) && op->state == OP_INLINE)
-        producer_in_flight_drop(op);
     flow->ops->ended(flow, late ? flow->late : cause, op->text);
 }

@@ -45,11 +45,22 @@ static void send_fetched(tryst_op *op, tryst_status status)
     records_queue(op, QUEUED_DATA);
 }
 
+/* Keep the send among those of its key until its DATA is acknowledged. So a WANT that
+ * crosses the DATA is known from one for a number that was skipped. */
+__attribute__((noinline)) static void send_keep(tryst_op *op)
+{
+    if (!list_linked(&op->queued.node))
+        queue_insert(&op->entry->sends, &op->queued);
+}
+
 /* Let the send leave as DATA; a `status` other than TRYST_OK replaces the bytes. True:
  * the caller sends the DATA or queues it. */
 static inline bool send_inline_start(tryst_op *op, tryst_status status)
 {
-    list_remove(&op->queued.node);
+    if (__builtin_expect(op->entry->is_sparse, 0))
+        send_keep(op);
+    else
+        list_remove(&op->queued.node);
     op->fail = status;
     /* The WANT that the OFFER requested has come. */
     op->records &= (uint8_t)~QUEUED_OFFER;
@@ -397,10 +408,9 @@ static void want_handle(struct peer *peer, struct entry *entry,
 {
     bool sent = rec->seq < entry->send_next;
     tryst_op *op = sent ? op_find(&entry->sends, rec->seq) : NULL;
-    /* The send's DATA is in flight and answers this WANT. Where numbers may be skipped,
-     * there may be no send: the WANT is parked, and freed when the DATA is acknowledged,
-     * or when the receive or the step ends. */
-    if (sent && !op && !entry->is_sparse)
+    /* The send's DATA is in flight and answers this WANT. A WANT for a number that was
+     * skipped is parked until its receive or the step ends. */
+    if (sent && (op ? op->state == OP_INLINE : !entry->is_sparse))
         return;
     if (rec->seq > entry->send_next && rec->seq - entry->send_next > NUMBERS_AHEAD_MAX) {
         peer_fault(peer, PEER_FAULT_WANT_AHEAD, NULL);
@@ -434,8 +444,7 @@ static void want_handle(struct peer *peer, struct entry *entry,
 }
 
 /* Match a WANT of a closing step with its send, which failed or has DATA in flight.
- * False: no such send exists, or its DATA was packed and so reaches the peer before the
- * answer (entry.is_sparse). */
+ * False: no such send exists. */
 static bool want_closing(struct peer *peer, struct scope *scope,
                          const struct record_want *rec, const struct record_key *named)
 {
@@ -588,7 +597,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took the DATA: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
-        queue_insert(&op->entry->sends, &op->queued);
+        send_keep(op);
     } else {
         if (status == TRYST_E_NOMEM && !done->upto)
             producer_failure_drop(op);
@@ -704,15 +713,6 @@ void producer_fail_late(tryst_op *op, struct cause cause, const char *text)
         flow_send_failure(op);
     if (op->state == OP_VOID && !urgent_queued(&op->deferred_node))
         op_end(op);
-}
-
-void producer_in_flight_drop(tryst_op *op)
-{
-    struct want *want = want_find(op->entry, op->queued.seq);
-    if (!want)
-        return;
-    want_unpark(want);
-    want_maybe_free(want);
 }
 
 void producer_fail(tryst_op *op, struct cause cause, const char *text)

@@ -64,9 +64,6 @@ void producer_fail(tryst_op *op, struct cause cause, const char *text);
 /** Send the failure of a flow after its DATA. `op` is a new send with the number of that
  *  flow, and ends when the failure is acknowledged. */
 void producer_fail_late(tryst_op *op, struct cause cause, const char *text);
-/** Free the WANT that was parked while the DATA of this send, which has ended, was in
- *  flight (entry.is_sparse). */
-void producer_in_flight_drop(tryst_op *op);
 /** Drop the failure of a send in a step that is closed here: if its WANT comes, the
  *  answer is CLOSED. The caller then ends the send. */
 void producer_failure_drop(tryst_op *op);

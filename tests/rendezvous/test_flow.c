@@ -1375,6 +1375,39 @@ static void test_held_numbered_fails(void **state)
     }
 }
 
+/* The step is closed while the DATA of a flow waits for a frame, and the WANT comes. The
+ * DATA must answer it, whoever gives the numbers. */
+static void test_want_before_data(void **state)
+{
+    tryst_status status[2];
+    for (int numbered = 0; numbered < 2; numbered++) {
+        begin(NULL);
+        world.sides[1].hold_frames = true;
+        world.sides[0].frames_max = 1;
+        tryst_op *first = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "s"),
+                                     out[1].data, 8, NULL);
+        world_settle(&world);
+        uint64_t number = 0;
+        flow_number = numbered ? &number : NULL;
+        out[0].flow.ready = 1;
+        assert_int_equal(start(true, 0, &out[0], 100), TRYST_OK);
+        close_step(0);
+        world_settle(&world);
+        assert_int_equal(start(false, 0, &in[0], 100), TRYST_OK);
+        flow_number = NULL;
+        world_doze(&world); /* announces the receive */
+        world_settle(&world);
+        assert_int_equal(in[0].ended, 0);
+        world.sides[1].hold_frames = false;
+        world_settle(&world);
+        assert_int_equal(in[0].ended, 1);
+        status[numbered] = in[0].status;
+        tryst_op_release(first);
+        end();
+    }
+    assert_int_equal(status[0], status[1]);
+}
+
 /* WANTs that cross the DATA of their numbers leave nothing behind. */
 static void test_wants_cross_data(void **state)
 {
@@ -1740,6 +1773,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_send_skips),
         cmocka_unit_test(test_recv_skips),
         cmocka_unit_test(test_held_numbered_fails),
+        cmocka_unit_test(test_want_before_data),
         cmocka_unit_test(test_wants_cross_data),
         cmocka_unit_test(test_fail_late),
         cmocka_unit_test(test_seen),
