@@ -39,7 +39,7 @@ struct entry {
     const struct declared *declared_at; /**< NULL: no name (names.h) */
     /** Consumer: the name under which the producer declared `key`, or NULL. */
     struct name *name;
-    struct queue sends;      /**< sends of this rank: POSTED or VOID (is_sparse: INLINE) */
+    struct queue sends;      /**< sends of this rank: POSTED, VOID; if sparse: INLINE */
     struct queue recvs;      /**< receives of this rank that have not ended */
     struct list wants;       /**< parked receives of the consumer (parked.h) */
     struct queue unexpected; /**< tensors that came before their receive */

@@ -1376,7 +1376,7 @@ static void test_held_numbered_fails(void **state)
 }
 
 /* The step is closed while the DATA of a flow waits for a frame, and the WANT comes. The
- * DATA must answer it, whoever gives the numbers. */
+ * DATA must answer it, with and without a number that is given. */
 static void test_want_before_data(void **state)
 {
     tryst_status status[2];
