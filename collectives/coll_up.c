@@ -356,9 +356,9 @@ void coll_up_scratch_release(struct coll_tree_run *at, uint32_t child)
 static void child_ended(struct flow *flow, struct cause cause, const char *text)
 {
     struct coll_flow *from = coll_flow_of(flow);
-    coll_flow_ended(flow, cause, text);
     if (cause.status != TRYST_OK)
         coll_up_scratch_release(from->tree, from->child);
+    coll_flow_ended(flow, cause, text); /* may free the run */
 }
 
 const struct flow_ops flow_up_from_child = {.place = child_place,
