@@ -30,6 +30,24 @@
 
 /* ---- starts ------------------------------------------------------------------------ */
 
+__attribute__((always_inline)) static inline struct flow_params flow_params_of(
+    const struct coll_tree_run *at, uint32_t index, const tryst_tensor *tensor)
+{
+    const struct coll_run *run = at->run;
+    return (struct flow_params){.scope = run->op->scope,
+                                .step_id = run->op->step_id,
+                                .key = run->coll->keys[at->part->flow_at + index],
+                                .urgency = run->urgency,
+                                .tensor = tensor};
+}
+
+/* True if the number of flow `index` is that of the use. */
+static bool flow_is_numbered(const struct coll_part *part, uint32_t index)
+{
+    uint32_t child = index < part->up_children ? index : index - part->up_children;
+    return part->numbered >> child & 1;
+}
+
 /* Start flow `index` of a tree. */
 static tryst_status tree_flow_start(struct rendezvous *rdv, struct coll_tree_run *at,
                                     uint32_t index)
@@ -44,11 +62,9 @@ static tryst_status tree_flow_start(struct rendezvous *rdv, struct coll_tree_run
                      ? coll_up_flow_set(at, index, &tensor.data)
                      : coll_down_flow_set(at, index, &tensor.data);
     tensor.mem = coll_region_of(run, tensor.data);
-    struct flow_params params = {.scope = run->op->scope,
-                                 .step_id = run->op->step_id,
-                                 .key = run->coll->keys[part->flow_at + index],
-                                 .urgency = run->urgency,
-                                 .tensor = &tensor};
+    struct flow_params params = flow_params_of(at, index, &tensor);
+    if (part->numbered && flow_is_numbered(part, index))
+        params.number = &run->use;
     flow->is_live = true;
     run->live++;
     run->awaited++;
@@ -62,24 +78,32 @@ static tryst_status tree_flow_start(struct rendezvous *rdv, struct coll_tree_run
     return status;
 }
 
+/* Count this use of the name, and note a run that a late failure may end. */
+static tryst_status use_begin(struct coll_run *run)
+{
+    const tryst_coll *coll = run->coll;
+    if (coll_fails_late(coll))
+        list_push_back(&coll->colls->exchanges, &run->exchange_node);
+    return flow_count(run->op->scope, coll->uses_key, &run->use);
+}
+
 /* Start all flows of the run; in each phase of a tree, receives are posted before
  * sends. Without memory for a flow, fail the run and abort the step. */
 static void flows_start(struct rendezvous *rdv, struct coll_run *run)
 {
     static const char text[] = "no memory for a flow of a collective";
     const tryst_coll *coll = run->coll;
-    for (uint32_t t = 0; t < coll->parts_count; t++) {
+    tryst_status status = coll->uses_key ? use_begin(run) : TRYST_OK;
+    for (uint32_t t = 0; t < coll->parts_count && status == TRYST_OK; t++) {
         struct coll_tree_run *at = &run->trees[t];
         at->is_marked = true;
-        for (uint32_t i = 0; i < part_flows(at->part); i++) {
-            tryst_status status = tree_flow_start(rdv, at, i);
-            if (status == TRYST_OK)
-                continue;
-            run_fail_own(run, status, text);
-            coll_op_abort(run->op, status, text);
-            return;
-        }
+        for (uint32_t i = 0; i < part_flows(at->part) && status == TRYST_OK; i++)
+            status = tree_flow_start(rdv, at, i);
     }
+    if (status == TRYST_OK)
+        return;
+    run_fail_own(run, status, text);
+    coll_op_abort(run->op, status, text);
 }
 
 static void colls_begin(void *arg, void *coll, tryst_op *op)
@@ -124,15 +148,29 @@ static void run_report(struct coll_run *run)
     run->op = NULL;
     op_end(op);
     (void)urgent_remove(&run->work);
+    (void)list_remove(&run->exchange_node);
     if (!run->live)
         coll_run_put(run);
 }
 
+/* Fail a flow after its DATA was packed: with this rank's term, the receiver may wait for
+ * a third rank that never comes. */
+static void flow_fail_after(struct coll_run *run, uint32_t index)
+{
+    const tryst_tensor none = {.struct_size = sizeof none, .dtype = run->coll->dtype};
+    struct flow_params params = flow_params_of(&run->trees[0], index, &none);
+    flow_fail_late(run->op->rdv, &run->flows[index].flow, &params, run->cause,
+                   run->reason);
+}
+
 static void flows_fail(struct coll_run *run)
 {
+    bool is_late = coll_fails_late(run->coll);
     run->fails = true;
     for (uint32_t i = 0; i < run->coll->flows_count; i++)
-        if (run->flows[i].is_live)
+        if (is_late && run->flows[i].is_left)
+            flow_fail_after(run, i);
+        else if (run->flows[i].is_live)
             flow_fail(&run->flows[i].flow, run->cause, run->reason);
     if (run->copies)
         coll_copies_cancel(run);
@@ -158,6 +196,13 @@ static void run_complete(struct coll_run *run)
         coll_copies_bring_all(run);
 }
 
+/* True if no flow of the run, which has failed, touches the caller's memory any more.
+ * Flows of an exchange send from the run's own memory, and drop what still comes. */
+static bool flows_are_over(const struct coll_run *run)
+{
+    return !run->live || run->coll->parts[0].is_exchange;
+}
+
 /* True if the operation can be reported: its result is complete, or it has failed, and
  * no flow and no copy touches the caller's memory any more. */
 static bool run_is_over(struct coll_run *run)
@@ -165,7 +210,7 @@ static bool run_is_over(struct coll_run *run)
     bool is_failed = run_failed(run);
     if (!is_failed && !run->completes && !run->awaited && trees_are_done(run))
         run_complete(run);
-    return (is_failed ? !run->live : run->completes) &&
+    return (is_failed ? flows_are_over(run) : run->completes) &&
            (!run->copies || coll_copies_end(run));
 }
 
@@ -280,6 +325,32 @@ static void colls_fail(void *arg, tryst_op *op, struct cause cause, const char *
         run_fail(run, cause, text);
 }
 
+/* True if the run has taken the term of number `number` of `key`. */
+static bool run_has_taken(const struct coll_run *run, const tryst_key *key,
+                          uint64_t number)
+{
+    for (uint32_t i = 0; i < run->coll->parts[0].up_children; i++) {
+        const tryst_key *own = run->coll->keys[i];
+        if (run->flows[i].flow.number == number && !run->flows[i].is_live &&
+            own->bytes == key->bytes && memcmp(own->string, key->string, key->bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void colls_late_failure(void *arg, const tryst_key *key, uint64_t step,
+                               uint64_t number, struct cause cause, const char *text)
+{
+    struct colls *colls = arg;
+    list_for_each_safe (&colls->exchanges, node, after) {
+        struct coll_run *run = container_of(node, struct coll_run, exchange_node);
+        if (run->op->step_id != step || !run_has_taken(run, key, number))
+            continue;
+        run_fail(run, cause, text);
+        return;
+    }
+}
+
 static void colls_raise(void *arg, tryst_op *op, uint64_t sort_key)
 {
     struct coll_run *run = op->coll;
@@ -388,6 +459,7 @@ tryst_status colls_open(const struct coll_host *host, const struct config *confi
     hash_table_init(&colls->kept);
     list_init(&colls->kept_order);
     list_init(&colls->idle_order);
+    list_init(&colls->exchanges);
     list_init(&colls->copies_unchecked);
     list_init(&colls->copies_polled);
     colls->idle_bytes_max = config_bytes(config, CONFIG_SCRATCH_BYTES);
@@ -418,6 +490,7 @@ struct coll_calls colls_calls(struct colls *colls)
                                .left = &colls->left,
                                .busy = colls_busy,
                                .fail = colls_fail,
+                               .late_failure = colls_late_failure,
                                .raise = colls_raise,
                                .shape_text = colls_shape_text,
                                .waits_for = colls_waits_for,

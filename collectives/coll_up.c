@@ -23,8 +23,8 @@
  *
  * At the root the sum is the result, which descends (coll_down.c). A range that travels
  * as DATA is one slice, which is neither announced nor granted: child_slice_receive adds
- * it if its turn has come, else keeps its bytes. In an exchange the only child is the
- * other rank, with its own term; the term of rank 0 comes first at both.
+ * it if its turn has come, else keeps its bytes. In an exchange the children are all
+ * other ranks, each with its own term; all ranks add the terms in the order of the ranks.
  *
  * Idea: a unit is one step of the fold over one slice. A large unit is computed in
  * pieces, so no call occupies the progress thread for long. The first addition reads this
@@ -150,6 +150,26 @@ static uint64_t slice_bytes(const struct coll_part *part, uint32_t index)
     return left < part->slice_bytes ? left : part->slice_bytes;
 }
 
+/* Add a term of an exchange. This rank's own term is added in its place: it is first at
+ * rank 0, and comes after child r - 1 at rank r. */
+static void exchange_compute(struct coll_tree_run *at, uint64_t offset, const char *term,
+                             uint64_t bytes)
+{
+    const tryst_coll *coll = at->run->coll;
+    uint32_t child = at->unit.child, rank = (uint32_t)coll->rank;
+    uint64_t count = bytes / coll->element_bytes;
+    const char *own = at->own + offset;
+    char *to = at->sums + offset;
+    if (child)
+        coll->kernel->reduce(to, to, term, count);
+    else if (!rank)
+        coll->kernel->reduce(to, own, term, count);
+    else if (rank > 1)
+        memcpy(to, term, bytes);
+    if (child + 1 == rank)
+        coll->kernel->reduce(to, child ? to : term, own, count);
+}
+
 static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *buffer,
                         uint64_t bytes)
 {
@@ -157,9 +177,7 @@ static void add_compute(struct coll_tree_run *at, uint64_t offset, const char *b
     char *to = at->sums + offset;
     const char *from = at->unit.child ? to : at->own + offset;
     if (at->part->is_exchange) {
-        bool is_first = !coll->rank;
-        coll->kernel->reduce(to, is_first ? from : buffer, is_first ? buffer : from,
-                             bytes / coll->element_bytes);
+        exchange_compute(at, offset, buffer, bytes);
         return;
     }
     if (!at->unit.child && coll->reduce == TRYST_REDUCE_PREMULTIPLIED_SUM) {
@@ -338,9 +356,9 @@ void coll_up_scratch_release(struct coll_tree_run *at, uint32_t child)
 static void child_ended(struct flow *flow, struct cause cause, const char *text)
 {
     struct coll_flow *from = coll_flow_of(flow);
-    coll_flow_ended(flow, cause, text);
     if (cause.status != TRYST_OK)
         coll_up_scratch_release(from->tree, from->child);
+    coll_flow_ended(flow, cause, text); /* may free the run */
 }
 
 const struct flow_ops flow_up_from_child = {.place = child_place,

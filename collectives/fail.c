@@ -241,7 +241,8 @@ void coll_flow_ended(struct flow *flow, struct cause cause, const char *text)
     run->live--;
     run->awaited -= !of->is_left;
     (void)urgent_remove(&of->waiter);
-    if (of->is_left && !run->awaited) /* the operation completes without this flow */
+    /* An operation completes without this flow, or has been reported. */
+    if (!run->op || (of->is_left && !run->awaited))
         lost_rank_add(run->coll->colls, cause);
     else if (cause.status != TRYST_OK)
         run_fail(run, cause, text);

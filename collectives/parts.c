@@ -36,7 +36,7 @@ static const char prepare_call[] = "prepare a collective";
 /* ---- parts and flows --------------------------------------------------------------- */
 
 /* The phase of a flow, which is the last letter of the flow's key. */
-enum phase { UP = 'u', DOWN = 'd', LIST = 'l' };
+enum phase { UP = 'u', DOWN = 'd', LIST = 'l', EXCHANGE = 'x' };
 
 /* Allocate room for parts and the keys of their flows. */
 static tryst_status parts_alloc(tryst_coll *coll, uint64_t parts, uint64_t flows)
@@ -255,26 +255,49 @@ static struct coll_range range_of(const struct trees *trees,
     return (struct coll_range){0, moves ? count : 0};
 }
 
-/* Add the part in which two ranks exchange their terms. Its flows have the keys of the
- * edge of tree 0, so they meet those of a rank that runs another collective, or one of
- * another size, over the trees. */
+/* Return the phase of the flow from `from` to `to` in an exchange: that of the edge in
+ * tree 0, if there is one. So the flow meets that of a rank that runs another collective,
+ * or one of another size, over the trees. */
+static enum phase exchange_phase(const int32_t *parents, int32_t from, int32_t to)
+{
+    return parents[from] == to ? UP : parents[to] == from ? DOWN : EXCHANGE;
+}
+
+/* Append the flows of one direction of an exchange, in the order of the ranks. */
+static tryst_status exchange_flows_add(tryst_coll *coll, struct coll_part *part,
+                                       const int32_t *parents, bool sends)
+{
+    tryst_status status = TRYST_OK;
+    for (uint32_t child = 0; child < part->up_children && status == TRYST_OK; child++) {
+        int32_t peer = (int32_t)child + ((int32_t)child >= coll->rank);
+        enum phase phase = sends ? exchange_phase(parents, coll->rank, peer)
+                                 : exchange_phase(parents, peer, coll->rank);
+        if (phase == EXCHANGE)
+            part->numbered |= 1u << child;
+        status = flow_add(coll, 0, phase, peer, sends, NULL);
+    }
+    return status;
+}
+
+/* Add the part in which all ranks exchange their terms. */
 static tryst_status exchange_add(struct trees *trees)
 {
     tryst_coll *coll = trees->coll;
     const struct coll_class *class = class_at(trees, 0);
-    int32_t peer = 1 - coll->rank;
-    bool climbs = class->trees[0].up_parents[coll->rank] == peer;
+    const int32_t *parents = class->trees[0].up_parents;
+    uint32_t others = (uint32_t)coll->size - 1;
     struct coll_part *part;
-    tryst_status status = part_add(coll, (struct coll_range){0, coll->count},
-                                   coll_slice_bytes(class, 0), &part);
+    tryst_status status = parts_alloc(coll, 1, 2 * (uint64_t)others);
+    if (status == TRYST_OK)
+        status = part_add(coll, (struct coll_range){0, coll->count},
+                          coll_slice_bytes(class, 0), &part);
     if (status != TRYST_OK)
         return status;
     offsets_set(trees, part, 0);
     part->is_root = part->is_exchange = part->is_mutual = true;
-    part->up_children = part->down_children = coll->children_count = 1;
-    status = flow_add(coll, 0, climbs ? DOWN : UP, peer, false, NULL);
-    return status == TRYST_OK ? flow_add(coll, 0, climbs ? UP : DOWN, peer, true, NULL)
-                              : status;
+    part->up_children = part->down_children = coll->children_count = others;
+    status = exchange_flows_add(coll, part, parents, false);
+    return status == TRYST_OK ? exchange_flows_add(coll, part, parents, true) : status;
 }
 
 /* Add the parts of the tensor, or of one root's block. Tree 0 always has one, since ranks
@@ -310,9 +333,7 @@ static tryst_status trees_parts_make(tryst_coll *coll, const struct coll_plan *p
                      coll_exchanges(plan, class_at(&trees, 0),
                                     coll_bytes(coll->count, coll->element_bytes),
                                     coll->colls->eager_max);
-    tryst_status status = trees_alloc(&trees, roots);
-    if (exchanges && status == TRYST_OK)
-        status = exchange_add(&trees);
+    tryst_status status = exchanges ? exchange_add(&trees) : trees_alloc(&trees, roots);
     for (int32_t root = 0; root < roots && !exchanges && status == TRYST_OK; root++)
         status = root_add(&trees, root);
     if (coll->is_packed)
@@ -424,6 +445,11 @@ static tryst_status lists_parts_make(tryst_coll *coll, const struct coll_plan *p
 
 tryst_status coll_parts_make(tryst_coll *coll, const struct coll_plan *plan)
 {
+    tryst_status status = TRYST_OK;
+    if (coll_may_exchange(plan) && plan->size > 2)
+        status = key_open(coll, 0, EXCHANGE, coll->rank, true, &coll->uses_key);
+    if (status != TRYST_OK)
+        return status;
     return coll_kind_is_list(coll->kind) ? lists_parts_make(coll, plan)
                                          : trees_parts_make(coll, plan);
 }

@@ -221,6 +221,7 @@ static void coll_free(tryst_coll *coll)
     idle_free(coll);
     for (uint32_t i = 0; i < coll->flows_count; i++)
         prepared_unref(coll->keys[i]);
+    prepared_unref(coll->uses_key);
     prepared_unref(coll->label);
     subgroup_unref(coll->subgroup);
     mem_free(coll->keys);

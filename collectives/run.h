@@ -79,6 +79,9 @@ struct colls {
     const struct urgency *left; /**< coll_calls.left: NULL, or `left_urgency` */
     struct urgency left_urgency;
     struct scratch scratch;
+    /** coll_run.exchange_node: the runs that end by a failure which comes after the term
+     *  of the rank that failed (coll_fails_late). */
+    struct list exchanges;
     /** The cause of each rank that died, in the order in which this rank detected the
      *  deaths; room for all ranks. Allocated with the first plan (coll_plan_get),
      *  before any run, so that a failure needs no memory. */
@@ -95,14 +98,18 @@ struct coll_part {
     uint32_t slices;
     bool is_small; /**< travels as DATA, without scratch */
     bool is_root;  /**< this rank is the root of the reduction and of the broadcast */
-    /** Two ranks: the up flow brings the other rank's term, and the flow down sends this
-     *  rank's own term, not the result. The term is in `keep`, premultiplied. */
+    /** The children are all other ranks, in their order: each flow up brings a rank's own
+     *  term, and each flow down sends this rank's term, not the result. The term is in
+     *  `keep`, premultiplied. */
     bool is_exchange;
     bool sends_up, receives_down;
     /** Small, and each rank that this rank sends to also sends to it. The operation
      *  does not wait for the answers to its DATA (coll_flow_leave). */
     bool is_mutual;
     uint32_t up_children, down_children;
+    /** Exchange: bit c: the flows from and to child c are numbered by the uses of the
+     *  name (tryst_coll.uses_key). */
+    uint32_t numbered;
     /** Offset of the sums in the run's private memory; COLL_NOWHERE: sums are in the
      *  result. */
     uint64_t private_at;
@@ -156,6 +163,9 @@ struct tryst_coll {
     uint32_t parts_count, flows_count, children_count;
     struct coll_part *parts;
     tryst_key **keys; /**< the keys of the flows */
+    /** Counts the uses of the name in a step (flow_count). They number the flows of
+     *  exchanges between ranks that are no neighbours in tree 0. NULL: there are none. */
+    tryst_key *uses_key;
 
     /** Collectives of blocks. */
     tryst_dtype tensor_dtype;     /**< dtype of `in` and `out`; flows move `dtype` */
@@ -164,6 +174,13 @@ struct tryst_coll {
     struct coll_blocks in_blocks, out_blocks;
     bool is_packed; /**< one all-reduce of all blocks, in private memory */
 };
+
+/** True for an exchange of three ranks or more: when a rank fails, another one may have
+ *  its term and wait for a third (coll_calls.late_failure). */
+static inline bool coll_fails_late(const tryst_coll *coll)
+{
+    return coll->uses_key && coll->parts[0].is_exchange;
+}
 
 struct coll_flow {
     struct flow flow;
@@ -196,8 +213,9 @@ struct coll_tree_run {
 };
 
 struct coll_run {
-    struct list_node idle_node; /**< in coll->idle while the run is not in use */
-    struct list_node order;     /**< in colls->idle_order */
+    struct list_node idle_node;     /**< in coll->idle while the run is not in use */
+    struct list_node order;         /**< in colls->idle_order */
+    struct list_node exchange_node; /**< in colls->exchanges until it is reported */
     tryst_coll *coll;
     tryst_op *op; /**< NULL once reported */
     struct urgent_node work;
@@ -221,6 +239,7 @@ struct coll_run {
     struct coll_tree_run *trees;
     struct coll_flow *flows;
     struct coll_lead lead; /**< over the trees that pass sums on */
+    uint64_t use;          /**< with uses_key: number of the use, from 0 */
     char *private;         /**< sums outside of `out` (private_at); packed: all blocks */
 };
 

@@ -154,24 +154,30 @@ static tryst_status coll_check(const tryst_coll_params *params)
 }
 
 /* Write the range and the parents of a tree: in a contracted plan, children are in the
- * order of their numbers (contract.c), so these are enough. */
+ * order of their numbers (contract.c), so these are enough. An exchange adds in the order
+ * of a star around the first member. */
 static tryst_status order_write(const struct coll_plan *plan,
-                                const tryst_coll_params *params, uint32_t tree,
-                                tryst_coll_order *order, int32_t *parents)
+                                const tryst_coll_params *params, uint64_t eager_max,
+                                uint32_t tree, tryst_coll_order *order, int32_t *parents)
 {
     size_t element_bytes = dtype_bytes(params->dtype);
-    const struct coll_class *class =
-        coll_class_of(plan, coll_bytes(params->count, element_bytes));
-    if (tree >= class->trees_count)
+    uint64_t bytes = coll_bytes(params->count, element_bytes);
+    const struct coll_class *class = coll_class_of(plan, bytes);
+    bool exchanges = coll_exchanges(plan, class, bytes, eager_max);
+    uint32_t trees = exchanges ? 1 : class->trees_count;
+    if (tree >= trees)
         return refuse(TRYST_E_INVALID,
                       "cannot %s: tree is %" PRIu32 "; the all-reduce has %" PRIu32
                       " trees",
-                      order_call, tree, class->trees_count);
-    struct coll_range range = coll_range_of(class, tree, params->count, element_bytes);
+                      order_call, tree, trees);
+    struct coll_range range = {0, params->count};
+    if (!exchanges)
+        range = coll_range_of(class, tree, params->count, element_bytes);
     const tryst_coll_order own = {
-        .trees = class->trees_count, .first = range.begin, .count = range.count};
+        .trees = trees, .first = range.begin, .count = range.count};
     (void)tryst_sized_write(order, &own, sizeof own);
-    memcpy(parents, class->trees[tree].up_parents, plan->size * sizeof *parents);
+    for (uint32_t rank = 0; rank < plan->size; rank++)
+        parents[rank] = !exchanges ? class->trees[tree].up_parents[rank] : rank ? 0 : -1;
     return TRYST_OK;
 }
 
@@ -179,11 +185,13 @@ static tryst_status order_find(tryst_group *group, const tryst_coll_params *para
                                const tryst_subgroup_params *members, uint32_t tree,
                                tryst_coll_order *order, int32_t *parents)
 {
-    const struct coll_plan *whole = coll_plan_get(group_colls(group), group);
+    struct colls *colls = group_colls(group);
+    const struct coll_plan *whole = coll_plan_get(colls, group);
     struct coll_plan *plan =
         whole ? coll_plan_contract(whole, members->members, members->count, 0) : NULL;
     tryst_status status =
-        plan ? order_write(plan, params, tree, order, parents) : refuse_nomem(order_call);
+        plan ? order_write(plan, params, colls->eager_max, tree, order, parents)
+             : refuse_nomem(order_call);
     mem_free(plan);
     return status;
 }

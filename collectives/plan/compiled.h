@@ -42,7 +42,7 @@
 #define COMPILED_VERSION 5u
 /** Flag: the rates are nominal, since the links' rates are unknown. */
 #define COMPILED_RATES_ASSUMED 1u
-/** Flag of a class: two ranks exchange small all-reduces directly, since they are on one
+/** Flag of a class: few ranks exchange small all-reduces directly, since they are on one
  *  host (coll_exchanges). */
 #define COMPILED_EXCHANGE 1u
 /** The highest rate, for links that do not limit. */

@@ -6,7 +6,7 @@
 #include "compiled.h"
 
 /** Compile an all-reduce over equal links in closed form, without an overlay: the same on
- *  every machine. By size: one tree (on one host, two ranks may exchange small
+ *  every machine. By size: one tree (on one host, few ranks may exchange small
  *  tensors directly), then a direct exchange (up to 16 ranks; beyond, a
  *  pair of trees), then between machines a ring, up to 16 ranks. Returns TRYST_OK or
  *  TRYST_E_NOMEM. */

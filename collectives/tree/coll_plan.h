@@ -35,7 +35,7 @@ struct coll_tree_plan {
 struct coll_class {
     uint64_t bytes_max;   /**< UINT64_MAX in the last class */
     uint32_t slice_bytes; /**< a multiple of 64 */
-    bool exchange; /**< two ranks exchange small all-reduces directly (coll_exchanges) */
+    bool exchange; /**< few ranks exchange small all-reduces directly (coll_exchanges) */
     uint32_t trees_count;
     struct coll_tree_plan *trees;
     uint64_t bytes_per_s; /**< planned rate of an all-reduce; 0: unknown */

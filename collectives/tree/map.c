@@ -27,7 +27,14 @@ const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t by
 bool coll_exchanges(const struct coll_plan *plan, const struct coll_class *class,
                     uint64_t bytes, uint64_t eager_max)
 {
-    return class->exchange && plan->size == 2 && bytes <= eager_max;
+    bool is_small = plan->size == 2 || bytes <= COLL_EXCHANGE_BYTES_MAX;
+    return class->exchange && plan->size > 1 && plan->size <= COLL_EXCHANGE_RANKS_MAX &&
+           bytes <= eager_max && is_small;
+}
+
+bool coll_may_exchange(const struct coll_plan *plan)
+{
+    return coll_exchanges(plan, &plan->classes[0], 0, 0);
 }
 
 /* Return the first element behind the range of `tree`. */

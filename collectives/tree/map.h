@@ -28,11 +28,16 @@ struct coll_range {
 uint64_t coll_bytes(uint64_t count, size_t element_bytes);
 /** Return the class of collectives of `bytes`. */
 const struct coll_class *coll_class_of(const struct coll_plan *plan, uint64_t bytes);
-/** True if two ranks exchange an all-reduce of `bytes`, in this class: each sends its
- *  term to the other one as DATA (`eager_max` bytes at most), and adds both in the order
- *  of the ranks. */
+/** The most ranks that exchange, and the most bytes of a term where there are more than
+ *  two: what was measured (tests/perf/RESULTS.md). */
+enum { COLL_EXCHANGE_RANKS_MAX = 8, COLL_EXCHANGE_BYTES_MAX = 4096 };
+/** True if all ranks exchange an all-reduce of `bytes`, in this class: each sends its
+ *  term to all others as DATA (`eager_max` bytes at most), and adds all terms in the
+ *  order of the ranks. */
 bool coll_exchanges(const struct coll_plan *plan, const struct coll_class *class,
                     uint64_t bytes, uint64_t eager_max);
+/** True if the ranks of the plan exchange all-reduces of some size. */
+bool coll_may_exchange(const struct coll_plan *plan);
 /** Return the share of tree `tree`, as a numerator over 2^32. */
 uint64_t coll_share_of(const struct coll_class *class, uint32_t tree);
 /** Return the range of tree `tree` in a tensor of `count` elements. All ranges

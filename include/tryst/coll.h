@@ -12,10 +12,10 @@
  *
  *  A tensor is cut into ranges, one for each tree of the group's plan. A range goes up
  *  its tree slice by slice: each rank adds its children's slices to its own and sends the
- *  sum to its parent. The result goes down the tree. Two ranks of one host send small
- *  terms to each other instead, and both add them. Each rank adds in the plan's order
- *  and rounds after each addition, so the result has the same bits on all ranks, for
- *  every order of arrival and from run to run.
+ *  sum to its parent. The result goes down the tree. Up to eight ranks of one host send
+ *  small terms to each other instead, and all add them. Each rank adds in the plan's
+ *  order and rounds after each addition, so the result has the same bits on all ranks,
+ *  for every order of arrival and from run to run.
  *
  *  Rules of all collectives:
  *  - Operation, count, dtype, reduction and root are the same on all ranks. A difference

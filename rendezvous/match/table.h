@@ -39,10 +39,13 @@ struct entry {
     const struct declared *declared_at; /**< NULL: no name (names.h) */
     /** Consumer: the name under which the producer declared `key`, or NULL. */
     struct name *name;
-    struct queue sends;      /**< sends of this rank: POSTED or VOID */
+    struct queue sends;      /**< sends of this rank: POSTED, VOID; if sparse: INLINE */
     struct queue recvs;      /**< receives of this rank that have not ended */
     struct list wants;       /**< parked receives of the consumer (parked.h) */
     struct queue unexpected; /**< tensors that came before their receive */
+    /** The owner of its flows gives the numbers, and may skip some: a number below
+     *  `send_next` or `recv_next` may never have been used here. */
+    bool is_sparse;
 };
 
 /** Return the entry behind `entry`, or the first entry if `entry` is NULL, in no defined

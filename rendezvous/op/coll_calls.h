@@ -43,6 +43,11 @@ struct coll_calls {
      *  Called inside walks of the step's operations, so the hook only marks; the
      *  operation ends in `run`. */
     void (*fail)(void *arg, tryst_op *op, struct cause cause, const char *text);
+    /** Fail the operation whose flow has taken the DATA of number `number` of `key` in
+     *  `step`: the operation at the sending end failed later. Marks, as `fail` does.
+     *  `text` may be NULL. NULL: such failures are dropped. */
+    void (*late_failure)(void *arg, const tryst_key *key, uint64_t step, uint64_t number,
+                         struct cause cause, const char *text);
     /** Raise an operation of kind OP_COLL in all queues to `sort_key`
      *  (core/memory/urgency.h). */
     void (*raise)(void *arg, tryst_op *op, uint64_t sort_key);

@@ -255,8 +255,9 @@ __attribute__((noinline)) static void op_report_details(tryst_op *op, const char
         op_text_set(op, text);
     if (op->final != TRYST_OK && op->kind <= OP_RECV && !op->shaped)
         op_text_title(op);
-    if (op->flow) { /* a part of an operation; not counted as one */
+    if (op->flow)
         op->rdv->op_events->flow_ended(op);
+    if (op->shaped) { /* a part of an operation; not counted as one */
         counters->operations--;
     } else {
         counters->operations_failed += op->final != TRYST_OK;

@@ -314,6 +314,17 @@ void consumer_submit(tryst_op *op)
         recv_enter(op);
 }
 
+void consumer_skip_to(struct entry *entry, uint64_t number)
+{
+    struct queue_node *item;
+    while ((item = queue_next(&entry->unexpected, NULL)) != NULL && item->seq < number) {
+        struct unexpected *unexpected = container_of(item, struct unexpected, queued);
+        peer_data_done(unexpected->peer, unexpected->number);
+        unexpected_free(unexpected);
+    }
+    entry->recv_next = number;
+}
+
 static void recv_announce(tryst_op *op)
 {
     bool bulk = op->state != OP_VOID && !(op->alloc && !op->tensor.data) &&
@@ -477,7 +488,7 @@ static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status 
     if (arrived->status == TRYST_OK) {
         data_explain(op, arrived, status);
     } else {
-        cause = cause_in_data(op, status, arrived->payload);
+        cause = cause_in_data(op->peer, op, status, arrived->payload);
         op_cause_explain(op, cause, arrived->peer_text);
     }
     if (op->run) {

@@ -10,6 +10,9 @@
 
 /** Submit a receive: give it its number, then the DATA that has come, or announce it. */
 void consumer_submit(tryst_op *op);
+/** Give the entry's next receive this number; DATA that has come for skipped ones is
+ *  dropped (entry.is_sparse). */
+void consumer_skip_to(struct entry *entry, uint64_t number);
 /** Assign ids to waiting receives within the WANT quota, post their first slices and
  *  queue their WANTs. Call it only while the endpoint is ready. */
 void consumer_announce(struct peer *peer);

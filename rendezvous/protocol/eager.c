@@ -87,6 +87,53 @@ static struct entry *unexpected_entry(struct peer *peer, struct scope *scope,
     return entry;
 }
 
+/* Replace the bytes of a DATA that waits for its receive by a failure. */
+static void unexpected_fail(struct unexpected *unexpected, tryst_status status,
+                            struct cause cause, struct wire_text peer_text)
+{
+    struct peer *peer = unexpected->peer;
+    unexpected->status = status;
+    cause_put_data((struct record_failure *)(void *)unexpected->payload, cause);
+    peer_text_drop(peer, unexpected->text);
+    unexpected->text = peer_text_keep(peer, peer_text);
+}
+
+/* Handle a DATA of a number for which one waits already: a flow may fail after its DATA
+ * has left (flow_fail_late). */
+static void data_again(struct unexpected *earlier, const struct incoming *incoming)
+{
+    const struct arrived *arrived = &incoming->arrived;
+    struct peer *peer = earlier->peer;
+    if (arrived->status == TRYST_OK || !arrived->shape || !earlier->shaped) {
+        peer_fault(peer, PEER_FAULT_DATA_TWICE, NULL);
+        return;
+    }
+    unexpected_fail(earlier, arrived->status,
+                    cause_in_data(peer, NULL, arrived->status, arrived->payload),
+                    arrived->peer_text);
+    peer_data_done(peer, arrived->number);
+}
+
+/* Handle a DATA whose receive has ended, or whose number was skipped: report the failure
+ * of a flow to the engine above, and drop the bytes for a skipped number. */
+static void data_late(struct peer *peer, struct entry *entry,
+                      const struct incoming *incoming)
+{
+    const struct arrived *arrived = &incoming->arrived;
+    const struct coll_calls *calls = &peer->rdv->coll_calls;
+    char text[CAUSE_TEXT_BYTES];
+    if (arrived->status != TRYST_OK && arrived->status != TRYST_E_ABORTED &&
+        arrived->shape && calls->late_failure) {
+        struct cause cause = cause_in_data(peer, NULL, arrived->status, arrived->payload);
+        calls->late_failure(calls->arg, entry->key, incoming->step, incoming->seq, cause,
+                            cause_sentence(cause, arrived->peer_text, text));
+    }
+    if (entry->is_sparse)
+        peer_data_done(peer, arrived->number);
+    else
+        data_refuse(peer, incoming, TRYST_E_CANCELED, -1);
+}
+
 /* Keep a DATA without a posted receive, or refuse it with a status. */
 static void unexpected_read(struct peer *peer, const struct incoming *incoming)
 {
@@ -94,7 +141,7 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
     struct scope *scope = scope_find(&rdv->scopes, incoming->step);
     struct entry *entry = incoming->entry;
     const struct cause refusal = step_refuses(rdv, scope, incoming->step);
-    int32_t origin_rank = refusal.origin_rank;
+    struct unexpected *earlier;
     tryst_status status = refusal.status;
     if (status == TRYST_OK)
         status = incoming->name->refused;
@@ -103,13 +150,13 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
         status = entry ? TRYST_OK : TRYST_E_NOMEM;
     }
     if (status != TRYST_OK)
-        data_refuse(peer, incoming, status, origin_rank);
+        data_refuse(peer, incoming, status, refusal.origin_rank);
     else if (incoming->seq < entry->recv_next && !incoming->held)
-        data_refuse(peer, incoming, TRYST_E_CANCELED, origin_rank);
+        data_late(peer, entry, incoming);
     else if (!incoming->held && incoming->seq - entry->recv_next > NUMBERS_AHEAD_MAX)
         peer_fault(peer, PEER_FAULT_DATA_AHEAD, NULL);
-    else if (unexpected_find(entry, incoming->seq))
-        peer_fault(peer, PEER_FAULT_DATA_TWICE, NULL);
+    else if ((earlier = unexpected_find(entry, incoming->seq)) != NULL)
+        data_again(earlier, incoming);
     else
         unexpected_keep(peer, entry, incoming);
 }
@@ -279,11 +326,8 @@ void eager_cancel(struct peer *peer, const struct record_answer *cancel)
         if (unexpected->number != cancel->id || unexpected->given_back)
             continue;
         unexpected->given_back = true;
-        unexpected->status = cancel->header.status;
-        struct record_failure *failure = (void *)unexpected->payload;
-        cause_put_data(failure, cause_in_answer(peer, NULL, cancel));
-        peer_text_drop(peer, unexpected->text);
-        unexpected->text = peer_text_keep(peer, wire_answer_text(cancel));
+        unexpected_fail(unexpected, cancel->header.status,
+                        cause_in_answer(peer, NULL, cancel), wire_answer_text(cancel));
         peer_answer(peer, &(struct answer){.id = cancel->id,
                                            .status = TRYST_E_CANCELED,
                                            .origin_rank = peer->rdv->group->roster.rank,

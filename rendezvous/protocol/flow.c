@@ -65,19 +65,30 @@ static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
 
 /* Put the flow's operation into its step. The operation has no handle: the protocol
  * alone holds it. */
-static void op_fill(tryst_op *op, struct flow *flow, const struct flow_params *params)
+__attribute__((always_inline)) static inline void op_fill(
+    tryst_op *op, const struct flow *flow, const struct flow_params *params)
 {
     op_key_set(op, params->key);
     op->step_id = params->step_id;
     op_tensor_set(op, params->tensor,
                   params->tensor->count * dtype_bytes(params->tensor->dtype));
     op_urgency_put(op, &params->urgency);
-    op->flow = flow;
     op->shape = flow->shape;
     op->shaped = true;
-    flow->op = op;
     op_scope_enter(op, params->scope, rendezvous_now(op->rdv));
     op_unref(op);
+}
+
+/* Give the next flow of the entry this number. */
+__attribute__((noinline)) static void number_skip_to(tryst_op *op, uint64_t number)
+{
+    struct entry *entry = op->entry;
+    assert(number >= (op->kind == OP_SEND ? entry->send_next : entry->recv_next));
+    entry->is_sparse = true;
+    if (op->kind == OP_SEND)
+        entry->send_next = number;
+    else
+        consumer_skip_to(entry, number);
 }
 
 /* Open the operation of a flow. *op_p NULL with TRYST_OK: the flow has ended. */
@@ -104,6 +115,11 @@ static tryst_status flow_start(struct rendezvous *rdv, enum op_kind kind,
     op->peer = peer;
     op_entry_set(op, entry);
     op_fill(op, flow, params);
+    op->flow = flow;
+    flow->op = op;
+    if (params->number)
+        number_skip_to(op, *params->number);
+    flow->number = kind == OP_SEND ? entry->send_next : entry->recv_next;
     *op_p = op;
     return TRYST_OK;
 }
@@ -161,6 +177,32 @@ void flow_raise(struct flow *flow, int32_t priority)
     op_priority_set(op, URGENCY_TRAINING, priority);
     op->rdv->op_events->raise(op, urgency_sort_key(URGENCY_TRAINING, priority) &
                                       op->rdv->set.urgency_mask);
+}
+
+void flow_fail_late(struct rendezvous *rdv, const struct flow *flow,
+                    const struct flow_params *params, struct cause cause,
+                    const char *text)
+{
+    struct peer *peer = peer_get(rdv->group, params->key->dst_rank);
+    struct entry *entry = entry_known(params->scope, params->key);
+    bool is_gone = !peer || peer->life >= PEER_GIVING_UP;
+    tryst_op *op = is_gone || !entry ? NULL : op_open(rdv, OP_SEND);
+    if (!op)
+        return;
+    op->peer = peer;
+    op_entry_set(op, entry);
+    op->queued.seq = flow->number;
+    op_fill(op, flow, params);
+    producer_fail_late(op, cause, text);
+}
+
+tryst_status flow_count(struct scope *scope, tryst_key *key, uint64_t *number_p)
+{
+    struct entry *entry = entry_get(scope, key);
+    if (!entry)
+        return TRYST_E_NOMEM;
+    *number_p = entry->send_next++;
+    return TRYST_OK;
 }
 
 /* ---- receive ----------------------------------------------------------------------- */

@@ -97,6 +97,7 @@ struct flow {
      *  is `place`. Set before the start. */
     bool ahead;
     struct flow_shape shape; /**< set before the start: both ends must have the same */
+    uint64_t number;         /**< within its key; set by flow_send and flow_recv */
     /** Set by the protocol: the cause of a failing receive that has dropped bytes; status
      *  TRYST_OK: no bytes were dropped. */
     struct cause late;
@@ -108,6 +109,11 @@ struct flow_params {
     tryst_key *key; /**< a reference is taken */
     struct urgency urgency;
     const tryst_tensor *tensor; /**< host memory; copied */
+    /** NULL: the flow takes the next number of its key. Else its number, above those of
+     *  all earlier flows of the key here; all flows of the key are numbered so, and
+     *  travel as DATA. Numbers may be skipped: what comes for a skipped one is dropped,
+     *  and a receive that waits for it ends when it fails or when the step closes. */
+    const uint64_t *number;
 };
 
 /** Start a flow to key->dst_rank, or from key->src_rank. Its number is taken in this
@@ -146,6 +152,17 @@ void flow_raise(struct flow *flow, int32_t priority);
  *  the slices in flight have left, or with the peer's answer. Does nothing after `ended`,
  *  where the flow fails already, and where a cancel or a deadline comes too late. */
 void flow_fail(struct flow *flow, struct cause cause, const char *text);
+
+/** Send the failure of a flow that has sent its DATA and has ended, where its owner fails
+ *  later: with the same key, number and shape. At the peer the failure ends the flow's
+ *  receive, if that still waits, or goes to coll_calls.late_failure. Without memory, or
+ *  where the peer learns of the failure otherwise, nothing is sent. */
+void flow_fail_late(struct rendezvous *rdv, const struct flow *flow,
+                    const struct flow_params *params, struct cause cause,
+                    const char *text);
+/** Count the uses of something by a key that no transfer has: return its next number in
+ *  `*number_p`. TRYST_OK or TRYST_E_NOMEM. */
+tryst_status flow_count(struct scope *scope, tryst_key *key, uint64_t *number_p);
 
 /** The evidence of a flow's other end at this rank. The strongest evidence that the peer
  *  has not submitted its part comes first: a fabric that still starts may hide what the

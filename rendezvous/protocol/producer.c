@@ -45,11 +45,22 @@ static void send_fetched(tryst_op *op, tryst_status status)
     records_queue(op, QUEUED_DATA);
 }
 
+/* Keep the send among those of its key until its DATA is acknowledged. So a WANT that
+ * crosses the DATA is known from one for a number that was skipped. */
+__attribute__((noinline)) static void send_keep(tryst_op *op)
+{
+    if (!list_linked(&op->queued.node))
+        queue_insert(&op->entry->sends, &op->queued);
+}
+
 /* Let the send leave as DATA; a `status` other than TRYST_OK replaces the bytes. True:
  * the caller sends the DATA or queues it. */
 static inline bool send_inline_start(tryst_op *op, tryst_status status)
 {
-    list_remove(&op->queued.node);
+    if (__builtin_expect(op->entry->is_sparse, 0))
+        send_keep(op);
+    else
+        list_remove(&op->queued.node);
     op->fail = status;
     /* The WANT that the OFFER requested has come. */
     op->records &= (uint8_t)~QUEUED_OFFER;
@@ -397,8 +408,9 @@ static void want_handle(struct peer *peer, struct entry *entry,
 {
     bool sent = rec->seq < entry->send_next;
     tryst_op *op = sent ? op_find(&entry->sends, rec->seq) : NULL;
-    /* The send's DATA is in flight and answers this WANT. */
-    if (sent && !op)
+    /* The send's DATA is in flight and answers this WANT. A WANT for a number that was
+     * skipped is parked until its receive or the step ends. */
+    if (sent && (op ? op->state == OP_INLINE : !entry->is_sparse))
         return;
     if (rec->seq > entry->send_next && rec->seq - entry->send_next > NUMBERS_AHEAD_MAX) {
         peer_fault(peer, PEER_FAULT_WANT_AHEAD, NULL);
@@ -439,7 +451,8 @@ static bool want_closing(struct peer *peer, struct scope *scope,
     struct entry *entry = entry_find(scope, named->hash, named->string, named->bytes);
     bool sent = entry && entry->key->dst_rank == peer->rank &&
                 entry->key->src_rank == peer->rdv->group->roster.rank &&
-                rec->seq < entry->send_next;
+                rec->seq < entry->send_next &&
+                (!entry->is_sparse || op_find(&entry->sends, rec->seq));
     if (sent)
         want_handle(peer, entry, rec);
     return sent;
@@ -584,7 +597,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took the DATA: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
-        queue_insert(&op->entry->sends, &op->queued);
+        send_keep(op);
     } else {
         if (status == TRYST_E_NOMEM && !done->upto)
             producer_failure_drop(op);
@@ -633,16 +646,21 @@ static void data_take_back(tryst_op *op, struct cause cause, const char *text)
     records_queue(op, QUEUED_CANCEL);
 }
 
-/* True if the peer is to receive the failure of `op`. An abort reaches the peer by
- * another way. After the close of the step, CLOSED answers the WANT if this rank's own
- * cancel is the cause. */
+/* True if the peer is to receive the failure of `op` by a record. An abort, and the close
+ * of this group, reach the peer by another way. */
+static bool failure_is_news(const tryst_op *op)
+{
+    return op->state == OP_VOID && op->scope->abort_status == TRYST_OK &&
+           op->final != TRYST_E_CONTEXT;
+}
+
+/* True if the peer is to receive the failure of `op` ahead of its WANT. After the close
+ * of the step, CLOSED answers the WANT if this rank's own cancel is the cause. */
 static bool failure_is_sent(const tryst_op *op)
 {
-    const struct scope *scope = op->scope;
     bool own = op->origin_rank == op->rdv->group->roster.rank;
-    return op->state == OP_VOID && scope->abort_status == TRYST_OK &&
-           op->final != TRYST_E_CONTEXT &&
-           (scope->state == SCOPE_OPEN || !own || op->final != TRYST_E_CANCELED);
+    return failure_is_news(op) &&
+           (op->scope->state == SCOPE_OPEN || !own || op->final != TRYST_E_CANCELED);
 }
 
 void producer_failure_drop(tryst_op *op)
@@ -655,14 +673,12 @@ void producer_failure_drop(tryst_op *op)
         entry->send_next = op->queued.seq;
 }
 
-/* Send the failure of a flow ahead of its WANT, since this rank may close the step before
- * the WANT comes. Without eager credit the failure waits for credit or for the WANT, also
- * after the close (closed.c). */
+/* Send the failure of a flow, in VOID, as DATA with a status. Without eager credit the
+ * failure waits for credit or for the WANT, also after the close (closed.c). */
 static void flow_send_failure(tryst_op *op)
 {
     struct peer *peer = op->peer;
-    if (!failure_is_sent(op) || failure_send(op) ||
-        peer_out(peer)->failures_count == FAILURES_MAX)
+    if (failure_send(op) || peer_out(peer)->failures_count == FAILURES_MAX)
         return;
     peer_out(peer)->failures_count++;
     urgent_push(&peer_out(peer)->blocked_sends, &op->deferred_node, &op->urgency);
@@ -682,8 +698,21 @@ static void fail_posted(tryst_op *op, struct cause cause, const char *text)
     list_remove(&op->waiting_node);
     if (flow || device)
         send_void_match(op);
-    if (flow)
+    /* Ahead of its WANT, since this rank may close the step before the WANT comes. */
+    if (flow && failure_is_sent(op))
         flow_send_failure(op);
+}
+
+void producer_fail_late(tryst_op *op, struct cause cause, const char *text)
+{
+    op_state_set(op, OP_POSTED);
+    queue_insert(&op->entry->sends, &op->queued);
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status, text);
+    op_state_set(op, OP_VOID);
+    if (failure_is_news(op))
+        flow_send_failure(op);
+    if (op->state == OP_VOID && !urgent_queued(&op->deferred_node))
+        op_end(op);
 }
 
 void producer_fail(tryst_op *op, struct cause cause, const char *text)

@@ -61,6 +61,9 @@ static inline void producer_unblock(struct peer *peer)
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Cancel a send, or fail it, with this cause. */
 void producer_fail(tryst_op *op, struct cause cause, const char *text);
+/** Send the failure of a flow after its DATA. `op` is a new send with the number of that
+ *  flow, and ends when the failure is acknowledged. */
+void producer_fail_late(tryst_op *op, struct cause cause, const char *text);
 /** Drop the failure of a send in a step that is closed here: if its WANT comes, the
  *  answer is CLOSED. The caller then ends the send. */
 void producer_failure_drop(tryst_op *op);

@@ -111,21 +111,25 @@ static void test_classes(void **state)
     assert_ptr_equal(coll_class_of(&plan, UINT64_MAX), &classes[2]);
 }
 
-/* Two ranks exchange tensors that travel as DATA, in classes with the flag. */
+/* Up to eight ranks exchange tensors that travel as DATA, in classes with the flag. */
 static void test_exchanges(void **state)
 {
     static const struct {
         uint32_t size;
-        uint64_t bytes;
+        uint64_t bytes, eager_max;
         bool exchange, wanted;
-    } rows[] = {{2, 8, true, true},    {2, 4096, true, true}, {2, 0, true, true},
-                {2, 8, false, false},  {3, 8, true, false},   {1, 8, true, false},
-                {2, 4097, true, false}};
+    } rows[] = {{2, 8, 4096, true, true},      {2, 4096, 4096, true, true},
+                {2, 0, 4096, true, true},      {2, 8, 4096, false, false},
+                {3, 8, 4096, true, true},      {1, 8, 4096, true, false},
+                {2, 4097, 4096, true, false},  {8, 8, 4096, true, true},
+                {9, 8, 4096, true, false},     {8, 8, 4096, false, false},
+                {2, 65536, 65536, true, true}, {3, 4096, 65536, true, true},
+                {3, 4097, 65536, true, false}};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct coll_class class = {.exchange = rows[i].exchange};
         struct coll_plan plan = {
             .size = rows[i].size, .classes = &class, .classes_count = 1};
-        assert_int_equal(coll_exchanges(&plan, &class, rows[i].bytes, 4096),
+        assert_int_equal(coll_exchanges(&plan, &class, rows[i].bytes, rows[i].eager_max),
                          rows[i].wanted);
     }
 }

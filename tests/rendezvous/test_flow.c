@@ -37,7 +37,8 @@ struct edge {
 static struct world world;
 static struct edge out[EDGES], in[EDGES];
 static tryst_step *steps[2];
-static uint64_t flow_step = 1; /* the step of the flows that start */
+static uint64_t flow_step = 1;      /* the step of the flows that start */
+static const uint64_t *flow_number; /* the number of the flows that start */
 static struct random dice;
 static bool borrow;  /* slices are borrowed */
 static bool keep;    /* borrowed slices are not returned now */
@@ -237,7 +238,8 @@ static tryst_status start(bool send, int n, struct edge *edge, size_t bytes)
         .step_id = flow_step,
         .key = key,
         .urgency = {.sort_key = urgency_sort_key(URGENCY_TRAINING, 0), .step = 1},
-        .tensor = &tensor};
+        .tensor = &tensor,
+        .number = flow_number};
     assert_non_null(params.scope);
     edge->flow.slice_bytes = edge->flow.slice_bytes ? edge->flow.slice_bytes : SLICE;
     if (!edge->flow.ops)
@@ -1250,6 +1252,262 @@ static void test_cannot_start(void **state)
     }
 }
 
+/* ---- numbers that are given -------------------------------------------------------- */
+
+/* Start one end of a ready flow of key 0 with this number. */
+static void start_numbered(bool send, struct edge *edge, uint64_t number)
+{
+    flow_number = &number;
+    edge->flow.ready = send;
+    assert_int_equal(start(send, 0, edge, 100), TRYST_OK);
+    flow_number = NULL;
+}
+
+/* Start the send of a flow of key 0 with this number; its bytes are not ready. */
+static void start_held(struct edge *edge, uint64_t number)
+{
+    flow_number = &number;
+    assert_int_equal(start(true, 0, edge, 100), TRYST_OK);
+    flow_number = NULL;
+}
+
+/* A receive waits for a number that the sender skips, whether its WANT comes before or
+ * after: later numbers meet, and the receive ends when it fails or when the sender closes
+ * the step. */
+static void test_send_skips(void **state)
+{
+    for (int i = 0; i < 8; i++) {
+        bool is_first = i & 1, closes = i & 2, fails = i & 4;
+        begin(NULL);
+        if (is_first) {
+            start_numbered(false, &in[0], 0);
+            world_settle(&world);
+            world_advance(&world, TICK_NS);
+        }
+        start_numbered(true, &out[1], 1);
+        world_settle(&world);
+        if (!is_first)
+            start_numbered(false, &in[0], 0);
+        world_settle(&world);
+        world_advance(&world, TICK_NS);
+        start_numbered(false, &in[1], 1);
+        world_settle(&world);
+        assert_int_equal(in[1].ended, 1);
+        assert_int_equal(in[1].status, TRYST_OK);
+        assert_int_equal(in[1].came, 1);
+        assert_int_equal(in[0].ended, 0);
+        if (fails)
+            flow_fail(&in[0].flow, (struct cause){TRYST_E_DEADLINE, 1, TRYST_E_DEADLINE},
+                      "late");
+        world_settle(&world);
+        if (closes) {
+            assert_int_equal(tryst_step_close(steps[0], NULL), TRYST_OK);
+            steps[0] = NULL;
+        }
+        world_settle(&world);
+        assert_int_equal(in[0].ended, fails || closes);
+        if (fails || closes)
+            assert_int_equal(in[0].status, fails ? TRYST_E_DEADLINE : TRYST_E_CLOSED);
+        assert_int_equal(in[0].came, 0);
+        end();
+    }
+}
+
+/* DATA for a number that the receiver skips is dropped, whether it comes before or after,
+ * and its send ends. */
+static void test_recv_skips(void **state)
+{
+    for (int is_first = 0; is_first < 2; is_first++) {
+        begin(NULL);
+        if (is_first) {
+            start_numbered(true, &out[0], 0);
+            world_settle(&world);
+        }
+        start_numbered(false, &in[1], 1);
+        world_settle(&world);
+        if (!is_first)
+            start_numbered(true, &out[0], 0);
+        start_numbered(true, &out[1], 1);
+        world_settle(&world);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(out[i].ended, 1);
+            assert_int_equal(out[i].status, TRYST_OK);
+        }
+        assert_int_equal(in[1].status, TRYST_OK);
+        assert_int_equal(in[1].came, 1);
+        end();
+    }
+}
+
+/* The WANT of a numbered flow waits for the bytes of its send, and the send fails. The
+ * receive ends, with its own failure or that of the send, also when the step of the send
+ * is closed before or after the failure, or the receive is failing too. */
+static void test_held_numbered_fails(void **state)
+{
+    static const struct cause given_up = {TRYST_E_CANCELED, 0, TRYST_E_CANCELED};
+    static const struct cause late = {TRYST_E_DEADLINE, 1, TRYST_E_DEADLINE};
+    for (int i = 0; i < 16; i++) {
+        bool fails = i & 1, closes = i & 2, receive_fails = i & 4, crosses = i & 8;
+        begin(NULL);
+        start_numbered(false, &in[0], 1);
+        world_settle(&world);
+        world_advance(&world, TICK_NS);
+        start_held(&out[0], 1);
+        world_settle(&world);
+        assert_int_equal(peer_in(world_peer(&world, 0, 1))->parked_count, 1);
+        world.sides[0].hold_frames = crosses;
+        if (receive_fails)
+            flow_fail(&in[0].flow, late, "late");
+        if (!crosses)
+            world_settle(&world);
+        if (fails)
+            flow_fail(&out[0].flow, given_up, "given up");
+        if (closes) {
+            assert_int_equal(tryst_step_close(steps[0], NULL), TRYST_OK);
+            steps[0] = NULL;
+        }
+        world.sides[0].hold_frames = false;
+        world_settle(&world);
+        assert_int_equal(out[0].ended, fails || closes || receive_fails);
+        assert_int_equal(in[0].ended, fails || closes || receive_fails);
+        assert_int_equal(in[0].came, 0);
+        end();
+    }
+}
+
+/* The step is closed while the DATA of a flow waits for a frame, and the WANT comes. The
+ * DATA must answer it, with and without a number that is given. */
+static void test_want_before_data(void **state)
+{
+    tryst_status status[2];
+    for (int numbered = 0; numbered < 2; numbered++) {
+        begin(NULL);
+        world.sides[1].hold_frames = true;
+        world.sides[0].frames_max = 1;
+        tryst_op *first = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "s"),
+                                     out[1].data, 8, NULL);
+        world_settle(&world);
+        uint64_t number = 0;
+        flow_number = numbered ? &number : NULL;
+        out[0].flow.ready = 1;
+        assert_int_equal(start(true, 0, &out[0], 100), TRYST_OK);
+        close_step(0);
+        world_settle(&world);
+        assert_int_equal(start(false, 0, &in[0], 100), TRYST_OK);
+        flow_number = NULL;
+        world_doze(&world); /* announces the receive */
+        world_settle(&world);
+        assert_int_equal(in[0].ended, 0);
+        world.sides[1].hold_frames = false;
+        world_settle(&world);
+        assert_int_equal(in[0].ended, 1);
+        status[numbered] = in[0].status;
+        tryst_op_release(first);
+        end();
+    }
+    assert_int_equal(status[0], status[1]);
+}
+
+/* WANTs that cross the DATA of their numbers leave nothing behind. */
+static void test_wants_cross_data(void **state)
+{
+    begin(NULL);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct edge *from = &in[i], *to = &out[i];
+        start_numbered(false, from, i);
+        world.sides[1].hold_frames = true;
+        start_numbered(true, to, i);
+        world_settle(&world);
+        world.sides[1].hold_frames = false;
+        world_settle(&world);
+        assert_int_equal(from->status, TRYST_OK);
+        assert_int_equal(to->ended, 1);
+        assert_int_equal(peer_in(world_peer(&world, 0, 1))->parked_count, 0);
+    }
+    end();
+}
+
+/* ---- failures that follow the DATA ------------------------------------------------- */
+
+struct late {
+    int count;
+    char key[TRYST_KEY_MAX + 1];
+    uint64_t step, number;
+    struct cause cause;
+    char text[256];
+};
+
+static void on_late_failure(void *arg, const tryst_key *key, uint64_t step,
+                            uint64_t number, struct cause cause, const char *text)
+{
+    struct late *late = arg;
+    late->count++;
+    late->step = step;
+    late->number = number;
+    late->cause = cause;
+    snprintf(late->key, sizeof late->key, "%s", key->string);
+    snprintf(late->text, sizeof late->text, "%s", text ? text : "");
+}
+
+static void fail_late(struct edge *edge, struct cause cause)
+{
+    tryst_key *key;
+    tryst_tensor none = {.struct_size = sizeof none, .dtype = TRYST_DTYPE_U8};
+    struct rendezvous *rdv = world.sides[0].rdv;
+    assert_int_equal(
+        tryst_key_prepare(&world.sides[0].group, world_key(&world, 0, 1, "f0"), &key),
+        TRYST_OK);
+    struct flow_params params = {
+        .scope = scope_find(&rdv->scopes, 1), .step_id = 1, .key = key, .tensor = &none};
+    flow_fail_late(rdv, &edge->flow, &params, cause, "too late");
+    tryst_key_release(key);
+    world_settle(&world);
+}
+
+/* Once the DATA of a flow was taken, its failure is reported to the layer above, with the
+ * number of the flow. If the DATA still waits for its receive, the receive fails. */
+static void test_fail_late(void **state)
+{
+    const struct cause cause = {TRYST_E_CANCELED, 0, TRYST_E_CANCELED};
+    for (int taken = 0; taken < 2; taken++) {
+        struct late late = {0};
+        begin(NULL);
+        world.sides[1].rdv->coll_calls.arg = &late;
+        world.sides[1].rdv->coll_calls.late_failure = on_late_failure;
+        for (int i = 0; i < 3; i++) {
+            out[i].flow.ready = 1;
+            assert_int_equal(start(true, 0, &out[i], 100), TRYST_OK);
+            if (taken || i < 2)
+                assert_int_equal(start(false, 0, &in[i], 100), TRYST_OK);
+        }
+        world_settle(&world);
+        fail_late(&out[2], cause);
+        fail_late(&out[2], cause); /* once more: nothing else happens */
+        if (!taken)
+            assert_int_equal(start(false, 0, &in[2], 100), TRYST_OK);
+        world_settle(&world);
+        assert_int_equal(late.count, 2 * taken);
+        assert_int_equal(in[2].status, taken ? TRYST_OK : TRYST_E_CANCELED);
+        assert_int_equal(in[2].came, taken);
+        if (taken) {
+            assert_string_equal(late.key, world_key(&world, 0, 1, "f0"));
+            assert_int_equal(late.step, 1);
+            assert_int_equal(late.number, 2);
+            assert_int_equal(late.cause.status, TRYST_E_CANCELED);
+            assert_int_equal(late.cause.origin_rank, 0);
+            assert_string_equal(late.text, "rank 0: too late");
+        }
+        assert_int_equal(world_peer(&world, 1, 0)->life, PEER_ALIVE);
+        out[3].flow.ready = 1; /* the next one of the key */
+        assert_int_equal(start(true, 0, &out[3], 100), TRYST_OK);
+        assert_int_equal(start(false, 0, &in[3], 100), TRYST_OK);
+        world_settle(&world);
+        assert_int_equal(in[3].status, TRYST_OK);
+        assert_int_equal(in[3].came, 1);
+        end();
+    }
+}
+
 /* ---- dumps and stalls -------------------------------------------------------------- */
 
 static void test_seen(void **state)
@@ -1512,6 +1770,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_late_failure),
         cmocka_unit_test(test_unsent),
         cmocka_unit_test(test_cannot_start),
+        cmocka_unit_test(test_send_skips),
+        cmocka_unit_test(test_recv_skips),
+        cmocka_unit_test(test_held_numbered_fails),
+        cmocka_unit_test(test_want_before_data),
+        cmocka_unit_test(test_wants_cross_data),
+        cmocka_unit_test(test_fail_late),
         cmocka_unit_test(test_seen),
         cmocka_unit_test(test_sight),
         cmocka_unit_test(test_again),

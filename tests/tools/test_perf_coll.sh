@@ -173,7 +173,9 @@ explained() {
         bad "explain $kind: the times of an edge are not the measured time"
 }
 
-explained allreduce 6 $((4 * 6 * 4096)) -n 4 --sizes 4K
+explained allreduce 12 $((4 * 12 * 4096)) -n 4 --sizes 4K
+[ "$(wc -l <"$dir/edges")" -eq 12 ] || bad "explain: an exchange of 4 ranks does not have 12 edges"
+explained allreduce 6 $((4 * 6 * 8192)) -n 4 --sizes 8K
 [ "$(wc -l <"$dir/edges")" -eq 6 ] || bad "explain: one tree of 4 ranks does not have 6 edges"
 explained allreduce 6 $((4 * 6 * 4 << 20)) -n 4 --sizes 4M
 awk '{ b[$1, $2] = $3; out[$1]; into[$2] } END { for (e in b) { split(e, ends, SUBSEP); if (b[ends[2], ends[1]] != b[e]) exit 1 }

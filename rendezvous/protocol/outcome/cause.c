@@ -166,10 +166,10 @@ struct cause cause_in_want(const struct peer *peer, const struct record_want *wa
                       (int32_t)want->bytes);
 }
 
-struct cause cause_in_data(const tryst_op *op, tryst_status status,
-                           const struct record_failure *failure)
+struct cause cause_in_data(const struct peer *peer, const tryst_op *op,
+                           tryst_status status, const struct record_failure *failure)
 {
-    return cause_read(op->peer, op, status, failure->origin_rank, failure->origin_status);
+    return cause_read(peer, op, status, failure->origin_rank, failure->origin_status);
 }
 
 void cause_put_answer(struct record_answer *answer, struct cause cause)

@@ -39,8 +39,8 @@ struct cause cause_of_ends(const tryst_op *op, struct cause cause);
 struct cause cause_in_answer(const struct peer *peer, const tryst_op *op,
                              const struct record_answer *answer);
 struct cause cause_in_want(const struct peer *peer, const struct record_want *want);
-struct cause cause_in_data(const tryst_op *op, tryst_status status,
-                           const struct record_failure *failure);
+struct cause cause_in_data(const struct peer *peer, const tryst_op *op,
+                           tryst_status status, const struct record_failure *failure);
 
 /** Bytes of the text of a cause, with its terminator. */
 enum { CAUSE_TEXT_BYTES = RECORD_TEXT_MAX };
