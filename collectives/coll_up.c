@@ -164,7 +164,7 @@ static void exchange_compute(struct coll_tree_run *at, uint64_t offset, const ch
         coll->kernel->reduce(to, to, term, count);
     else if (!rank)
         coll->kernel->reduce(to, own, term, count);
-    else if (rank > 1)
+    else if (rank > 1 && bytes)
         memcpy(to, term, bytes);
     if (child + 1 == rank)
         coll->kernel->reduce(to, child ? to : term, own, count);

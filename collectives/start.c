@@ -288,7 +288,7 @@ void coll_terms_take(struct coll_run *run)
         terms_pack(run);
     for (uint32_t t = 0; t < run->coll->parts_count; t++) {
         const struct coll_tree_run *at = &run->trees[t];
-        if (at->part->is_exchange)
+        if (at->part->is_exchange && at->part->bytes)
             run_own_compute(run, own_kept(at), terms_of(run) + at->part->in_at,
                             at->part->bytes);
     }
