@@ -547,6 +547,20 @@ static bool is_on_device(const struct coll_copies *copies,
     return true;
 }
 
+/* Prepare for a gate, which tensors on another device need. */
+static tryst_status gate_prepare(const struct coll_copies *copies)
+{
+    const struct colls *colls = copies->run->coll->colls;
+    for (enum side side = IN; side < SIDES; side++) {
+        const tryst_tensor *tensor = &copies->tensors[side];
+        if (copies->is_device[side] &&
+            takeovers_prepare(colls->copier, colls->shadows, coll_tensor_ops(tensor),
+                              tensor->device) != TRYST_OK)
+            return TRYST_AGAIN;
+    }
+    return TRYST_E_UNSUPPORTED;
+}
+
 static tryst_status copies_take(struct coll_copies *copies,
                                 const struct memory_ops *memory, int32_t device,
                                 void *stream)
@@ -564,7 +578,7 @@ static tryst_status copies_take(struct coll_copies *copies,
         .count = copies->count,
         .shadow = {&copies->shadows[IN], &copies->shadows[OUT]}};
     if (!is_on_device(copies, memory, device))
-        return TRYST_E_UNSUPPORTED;
+        return gate_prepare(copies);
     tryst_status status = takeover_begin(&params, &takeover);
     if (takeover) {
         atomic_store_explicit(&copies->takeover, takeover, memory_order_release);

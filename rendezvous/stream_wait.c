@@ -279,6 +279,13 @@ static tryst_status gate_wait(tryst_op *op, const struct memory_ops *memory,
 
 /* Time between two attempts to take an operation over. */
 enum { TAKE_NAP_NS = 50000 };
+/* Time after which the stream waits by a gate instead. Both ways may hang, each for its own
+ * programs, so the rest of this file and takeover.c see to it that neither is needed. A
+ * gate hangs where a kernel is loaded behind it: the copier goes on with the copies, and
+ * its calls may wait for the stream. This thread hangs where ranks submit collectives in
+ * crossing orders, each with its wait. That is legal, so it has the last word; and the time
+ * is long beside what keeps a take-over waiting in programs of the other kind. */
+#define TAKE_WAIT_NS (2 * NS_PER_S)
 
 static void take_nap(void)
 {
@@ -336,9 +343,8 @@ static void begin_await(const tryst_op *op)
 }
 
 /* Let the stream wait without a gate. TRYST_E_UNSUPPORTED: a gate is the only way. If the
- * operation cannot be taken over now, this thread waits until it can, or until the
- * operation has ended, as in tryst_wait. A gate in its place could hang: the copier goes
- * on with the copies, and its calls may wait for the stream behind the gate. */
+ * operation cannot be taken over now, this thread waits until it can, until the operation
+ * has ended, or for a limited time. */
 static tryst_status coll_stream_wait(tryst_op *op, const struct memory_ops *memory,
                                      int32_t device, void *stream)
 {
@@ -349,11 +355,13 @@ static tryst_status coll_stream_wait(tryst_op *op, const struct memory_ops *memo
     bool in_progress = progress_is_mine(op->rdv);
     if (!in_progress)
         begin_await(op);
+    uint64_t until_ns = clock_monotonic_ns() + TAKE_WAIT_NS;
     while (status == TRYST_AGAIN) {
         /* acquire: pairs with op_complete_all. */
         if (atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS)
             return TRYST_OK;
-        status = coll_wait_try(op, !in_progress, memory, device, stream);
+        bool may_take = !in_progress && clock_monotonic_ns() < until_ns;
+        status = coll_wait_try(op, may_take, memory, device, stream);
     }
     return status;
 }

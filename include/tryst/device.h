@@ -27,13 +27,12 @@
  *  - A collective with all its device tensors on the stream's device. The calling
  *    thread queues all copies that are left of it, the last ones in the stream itself, so
  *    the operation is complete when the stream has done these. Nothing here can hang it.
- *    Beside 16 such waits, or without room in TRYST_SHADOW_BYTES, the call first waits
- *    itself, until there is room or the operation has ended, as tryst_wait does.
  *    Still to avoid: ranks with streams that wait for different collectives at a time, in
  *    crossing orders, while kernels are loaded behind the waits.
  *  - Any other operation may hang: a send or receive of device memory; a collective with
  *    tensors on another device, or with a ready event for host memory; a wait from a
- *    callback, or with a driver that cannot write words.
+ *    callback, or with a driver that cannot write words; and a wait that has to wait for
+ *    its turn for 2 s: beside 16 others, or without room in TRYST_SHADOW_BYTES.
  *
  *  An operation that fails lets the stream go on, behind copies that were queued already
  *  and so behind the ready events of its tensors.

@@ -689,9 +689,8 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
  *
  *  Owns:    the stream must live until `op` is complete.
  *  Thread:  any; from a callback too. Blocks: for the driver's part, at a device's first
- *           use until its driver has started; and, for a collective, while it must wait
- *           for its turn, at most until `op` is complete (tryst/device.h). The caller's
- *           device context stays current.
+ *           use until its driver has started; and at most 2 s for collectives that
+ *           streams wait for already. The caller's device context stays current.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no such device), TRYST_E_UNSUPPORTED (no devices
  *           here; or the stream is being captured into a graph), TRYST_E_MODULE,
  *           TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure, in the log; or no

@@ -422,6 +422,22 @@ void shadows_pin(struct shadows *shadows, bool idle, uint64_t now_ns)
         arena_add(shadows, &demand, bytes, now_ns);
 }
 
+void shadows_reserve(struct shadows *shadows, const struct memory_ops *ops,
+                     int32_t device)
+{
+    pthread_mutex_lock(&shadows->lock);
+    struct demand *demand = &shadows->demand;
+    uint64_t wanted = 2 * shadows->out_bytes;
+    if (shadows->arena_bytes < wanted || !shadows->arena_bytes) {
+        uint64_t lacking =
+            wanted > shadows->arena_bytes ? wanted - shadows->arena_bytes : 1;
+        demand->bytes = demand->bytes > lacking ? demand->bytes : lacking;
+        demand->ops = ops;
+        demand->device = device;
+    }
+    pthread_mutex_unlock(&shadows->lock);
+}
+
 void shadows_unpin(struct shadows *shadows)
 {
     if (!shadows)

@@ -63,6 +63,9 @@ void shadow_put(struct shadows *shadows, struct shadow *shadow);
  *  (`!idle`) they go first, for a short time. On the copier's thread or under
  *  copier_hold; may wait for the device. NULL is allowed. */
 void shadows_pin(struct shadows *shadows, bool idle, uint64_t now_ns);
+/** Demand free room as large as all shadows that are out, for the next shadows_pin. */
+void shadows_reserve(struct shadows *shadows, const struct memory_ops *ops,
+                     int32_t device);
 /** Free all pinned memory; all shadows have come back. On the copier's thread. */
 void shadows_unpin(struct shadows *shadows);
 

@@ -193,26 +193,58 @@ static tryst_status shadows_prepare(const struct takeover_params *params)
     return status;
 }
 
-/* Make all calls that may wait for idle streams. TRYST_AGAIN: a gate is closed. Also pin
- * all that shadows have missed: where a gate is always closed, the copier never can. */
+/* Open what all take-overs of a device share. No gate is closed. */
+static tryst_status home_prepare(struct copier *copier, const struct memory_ops *ops,
+                                 int32_t device)
+{
+    struct takeovers *takeovers = copier_takeovers(copier);
+    if (home_find(takeovers, ops, device))
+        return TRYST_OK;
+    tryst_status status = copier_streams_prepare(copier, ops, device);
+    return status == TRYST_OK ? home_open(takeovers, ops, device) : status;
+}
+
+/* Pin what shadows have missed, and room for more: while a gate is closed, nobody can. */
+static void room_pin(struct shadows *shadows, const struct memory_ops *ops,
+                     int32_t device)
+{
+    shadows_reserve(shadows, ops, device);
+    shadows_pin(shadows, true, clock_monotonic_ns());
+}
+
+static void before_gate(struct copier *copier, struct shadows *shadows,
+                        const struct memory_ops *ops, int32_t device)
+{
+    if (!takeovers_closed(copier_takeovers(copier)) &&
+        home_prepare(copier, ops, device) == TRYST_OK)
+        room_pin(shadows, ops, device);
+}
+
+tryst_status takeovers_prepare(struct copier *copier, struct shadows *shadows,
+                               const struct memory_ops *ops, int32_t device)
+{
+    if (!copier_hold(copier))
+        return TRYST_AGAIN;
+    before_gate(copier, shadows, ops, device);
+    copier_release(copier);
+    return TRYST_OK;
+}
+
+/* Make all calls that may wait for idle streams. TRYST_AGAIN: a gate is closed. */
 static tryst_status calls_prepare(const struct takeover_params *params)
 {
     struct takeovers *takeovers = copier_takeovers(params->copier);
     bool is_open = home_find(takeovers, params->ops, params->device);
     bool is_pinned =
         !shadow_is_plain(params->shadow[0]) && !shadow_is_plain(params->shadow[1]);
-    tryst_status status = TRYST_OK;
     if (takeovers_closed(takeovers))
-        return is_open && is_pinned ? status : TRYST_AGAIN;
-    if (!is_open)
-        status = copier_streams_prepare(params->copier, params->ops, params->device);
-    if (status == TRYST_OK && !is_open)
-        status = home_open(takeovers, params->ops, params->device);
+        return is_open && is_pinned ? TRYST_OK : TRYST_AGAIN;
+    tryst_status status = home_prepare(params->copier, params->ops, params->device);
     if (status != TRYST_OK)
         return status;
     /* Without room, the copier goes on and the caller waits for it. */
     bool is_good = shadows_prepare(params) == TRYST_OK;
-    shadows_pin(params->shadows, true, clock_monotonic_ns());
+    room_pin(params->shadows, params->ops, params->device);
     return is_good ? TRYST_OK : TRYST_AGAIN;
 }
 
@@ -228,8 +260,10 @@ static bool ranges_may_be_taken(const struct takeover_params *params)
 static tryst_status prepare(const struct takeover_params *params,
                             struct takeover **takeover_p)
 {
-    if (!ranges_may_be_taken(params))
+    if (!ranges_may_be_taken(params)) {
+        before_gate(params->copier, params->shadows, params->ops, params->device);
         return TRYST_E_UNSUPPORTED;
+    }
     tryst_status status = calls_prepare(params);
     if (status != TRYST_OK)
         return status == TRYST_AGAIN ? status : TRYST_E_UNSUPPORTED;
