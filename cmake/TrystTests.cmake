@@ -117,7 +117,7 @@ endif()
 
 # What would be fast but takes 8 s or more by itself on two quiet processors (tests/README.md).
 set(TRYST_SLOW_TESTS
-    api_crossed_ofi api_crossed_ucx api_random_ofi api_stuck_shm
+    api_coll_device_await_shm api_crossed_ofi api_crossed_ucx api_random_ofi api_stuck_shm
     build_embed build_minimal
     conformance_fault conformance_ofi conformance_ofi_ends conformance_ofi_rxm conformance_pipe
     conformance_sabotage conformance_shm conformance_shm_cma conformance_shm_map conformance_shm_ring

@@ -586,7 +586,7 @@ static void test_ways(void **state)
         skip();
     setenv("FAKE_CUDA_LAZY", "0", 1); /* with it, gates may hang */
     ranks_run(2, ways_main);
-    setenv("TRYST_SHADOW_BYTES", "0", 1); /* nothing can be pinned: the host waits, or gates */
+    setenv("TRYST_SHADOW_BYTES", "0", 1); /* nothing can be pinned: by gates */
     ranks_run(2, ways_main);
     unsetenv("TRYST_SHADOW_BYTES");
     setenv("FAKE_CUDA_LAZY", "1", 1);
