@@ -764,6 +764,15 @@ static tryst_op *cast_start(const struct harness_rank *rank, tryst_step *step,
     return op;
 }
 
+/* Make progress for a moment, so that copies of what was submitted have begun. */
+static void copies_begin_await(const struct harness_rank *rank)
+{
+    for (int i = 0; i < 3; i++) {
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+}
+
 /* Return the time of an urgent broadcast behind a large one, by the large one's time. */
 static double urgent_try(struct harness_rank *rank, tryst_step *step,
                          const struct room *room, int64_t *host, bool is_raised)
@@ -774,8 +783,10 @@ static double urgent_try(struct harness_rank *rank, tryst_step *step,
         cast_start(rank, step, "large", room, host, LARGE_COUNT, TRYST_OP_BACKGROUND);
     tryst_op *urgent = cast_start(rank, step, "urgent", room, host + LARGE_COUNT, 1,
                                   is_raised ? TRYST_OP_BACKGROUND : TRYST_OP_PRIORITY);
-    if (is_raised)
+    if (is_raised) {
+        copies_begin_await(rank);
         CHECK_STATUS(tryst_op_reprioritize(urgent, -1), TRYST_OK);
+    }
     harness_end(urgent, TRYST_OK);
     uint64_t urgent_ns = harness_now_ns() - begin_ns;
     harness_end(large, TRYST_OK);
@@ -811,6 +822,57 @@ static void urgent_main(struct harness_rank *rank)
 static void test_urgent(void **state)
 {
     ranks_run(2, urgent_main);
+}
+
+/* ---- a kept run -------------------------------------------------------------------- */
+
+enum { TURNS = 6, TURN_COUNT = 5000 };
+
+/* Start a prepared collective with memory of a device and of the host by turns. */
+static void turn(struct harness_rank *rank, tryst_coll *coll, int number,
+                 const struct room *room, int64_t *host)
+{
+    bool on_device = number % 2 == 0;
+    tryst_step *step = harness_step(rank, (uint64_t)number + 1);
+    tryst_tensor tensor = on_device ? device_tensor(room->data, TURN_COUNT, 0)
+                                    : tensor_of(host, TURN_COUNT);
+    tryst_op *op;
+    for (int i = 0; i < TURN_COUNT; i++)
+        host[i] = number + i + rank->rank;
+    if (on_device)
+        gpu_copy(rank->gpu, 0, room->data, host, TURN_COUNT * sizeof *host);
+    CHECK_STATUS(tryst_coll_start(step, coll, NULL, &tensor, NULL, &op), TRYST_OK);
+    harness_end(op, TRYST_OK);
+    if (on_device)
+        gpu_copy(rank->gpu, 0, host, room->data, TURN_COUNT * sizeof *host);
+    for (int i = 0; i < TURN_COUNT; i++)
+        CHECK_EQ(host[i], 2 * (number + i) + 1);
+    harness_step_close(step);
+}
+
+static void turns_main(struct harness_rank *rank)
+{
+    struct room room = room_open(rank->gpu, 0, ROOM_REGION, TURN_COUNT * sizeof(int64_t));
+    int64_t *host = calloc(TURN_COUNT, sizeof *host);
+    tryst_coll_params what = {.struct_size = sizeof what,
+                              .kind = TRYST_COLL_ALLREDUCE,
+                              .reduce = TRYST_REDUCE_SUM,
+                              .count = TURN_COUNT,
+                              .dtype = TRYST_DTYPE_I64,
+                              .name = "turns"};
+    tryst_coll *coll;
+    CHECK(host);
+    CHECK_STATUS(tryst_coll_prepare(rank->group, &what, &coll), TRYST_OK);
+    for (int i = 0; i < TURNS; i++)
+        turn(rank, coll, i, &room, host);
+    tryst_coll_release(coll);
+    free(host);
+    room_close(rank->gpu, &room);
+}
+
+static void test_turns(void **state)
+{
+    ranks_run(2, turns_main);
 }
 
 /* ---- a lost device ----------------------------------------------------------------- */
@@ -1016,7 +1078,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kinds),    cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_ends),     cmocka_unit_test(test_killed),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_urgent),
-        cmocka_unit_test(test_lost),     cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_turns),    cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_calls),
     };
     seed = unit_seed();
     return HARNESS_MAIN(argc, argv, tests);

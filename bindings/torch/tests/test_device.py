@@ -8,13 +8,11 @@ its end, ends the process. FAKE_CUDA_DELAY_US and FAKE_CUDA_LAZY of the environm
 """
 
 import contextlib
-import datetime
 import gc
 import inspect
 import signal
 import sys
 import tempfile
-import time
 
 import torch
 import torch.distributed as dist
@@ -130,51 +128,6 @@ def streams():
             check(bool((one == repeat * size + 1).all()), f"a sum in another stream: {one}")
 
 
-def late():
-    """A wait for a collective returns while a peer has not called it; what is queued behind it reads the result."""
-    size, rank = dist.get_world_size(), dist.get_rank()
-    side = torch.Stream(device=DEVICE)
-    for shape in ((100000,), (300, 200)):
-        tensor, copy = torch.ones(shape).t(), torch.zeros(shape).t()  # not contiguous where it has two dimensions
-        shard, whole = torch.zeros(10), torch.ones(10 * size)
-        dist.barrier()
-        if rank == 0:
-            time.sleep(0.5)
-        with fake_gpu.stream(side):
-            side.wait_stream(torch.accelerator.current_stream())
-        dist.all_reduce(torch.ones(4))  # the first take-over opens its streams
-        begin = time.monotonic()
-        work = dist.all_reduce(tensor, async_op=True)
-        work.wait()
-        copy.copy_(tensor, non_blocking=True)
-        with fake_gpu.stream(side):
-            dist.reduce_scatter_tensor(shard, whole)
-        seconds = time.monotonic() - begin
-        side.synchronize()
-        check(bool((copy == size).all() and (shard == size).all()), "results that a stream waits for")
-        if rank == 1:
-            check(work.is_completed(), "a work whose results have been read")
-            check(seconds < 0.005, f"the host stopped for {seconds * 1000:.1f} ms in waits")
-
-
-def failing():
-    """After a failure a stream goes on, and the next call of the process group raises."""
-    rank = dist.get_rank()
-    group = dist.new_group(timeout=datetime.timedelta(seconds=0.3))
-    if rank:
-        tensor = torch.ones(1000)
-        work = dist.all_reduce(tensor, group=group, async_op=True)
-        work.wait()
-        tensor.cpu()
-        deadline = time.monotonic() + 5
-        while work.exception() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        check("timeout of 300 ms" in str(work.exception()), f"the exception is {work.exception()}")
-        raises("all_reduce 1 of process group", dist.all_reduce, tensor, group=group)
-        raises("all_reduce 1 of process group", work.wait)
-    dist.barrier()
-
-
 def dropped():
     """Works and tensors that the program drops at once."""
     size, rank = dist.get_world_size(), dist.get_rank()
@@ -215,7 +168,7 @@ def refused():
 
 
 def programs():
-    for test in (messages, one_world, operations, streams, late, failing, dropped, futures, refused):
+    for test in (messages, one_world, operations, streams, dropped, futures, refused):
         test()
         dist.barrier()
 

@@ -6,7 +6,6 @@
 #include "tensors.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <c10/util/Exception.h>
 
 namespace tryst_torch
 {
@@ -43,32 +42,6 @@ void Mark::synchronize() const
     if (event_)
         event_->synchronize();
 #endif
-}
-
-/* c10::Stream::native_handle came in the course of PyTorch 2; the second function is for
- * a PyTorch without it. */
-template <typename S>
-static auto handle_of(const S &stream, int)
-    -> decltype(std::optional(stream.native_handle()))
-{
-    try {
-        return stream.native_handle();
-    } catch (const c10::Error &) { /* this device has none */
-        return std::nullopt;
-    }
-}
-
-template <typename S> static std::optional<void *> handle_of(const S &, long)
-{
-    return std::nullopt;
-}
-
-std::optional<void *> current_stream(c10::Device device)
-{
-    if (device.is_cpu())
-        return std::nullopt;
-    c10::impl::VirtualGuardImpl driver(device.type());
-    return handle_of(driver.getStream(device), 0);
 }
 
 PoolStream::PoolStream(c10::Device device)

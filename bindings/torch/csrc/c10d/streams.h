@@ -37,10 +37,6 @@ class Mark
     std::shared_ptr<c10::Event> event_;
 };
 
-/** Return the calling thread's current stream of `device` as the driver has it, a
- *  CUstream; none for the CPU, and where this PyTorch or its device does not show it. */
-std::optional<void *> current_stream(c10::Device device);
-
 /** While this lives, the calling thread's current stream of `device` is one of PyTorch's
  *  pool. Nothing for the CPU. */
 class PoolStream
