@@ -280,6 +280,7 @@ tryst_status shadow_pin(struct shadows *shadows, const struct memory_ops *ops,
 static void lone_put(struct shadows *shadows, const struct shadow *shadow)
 {
     struct lone *lone = shadow->data;
+    assert(lone); /* it was pinned */
     *lone = (struct lone){.ops = shadow->pinned_by,
                           .device = shadow->pinned_device,
                           .bytes = page_round(shadow->bytes)};
