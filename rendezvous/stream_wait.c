@@ -279,12 +279,11 @@ static tryst_status gate_wait(tryst_op *op, const struct memory_ops *memory,
 
 /* Time between two attempts to take an operation over. */
 enum { TAKE_NAP_NS = 50000 };
-/* Time after which the stream waits by a gate instead. Both ways may hang, each for its own
- * programs, so the rest of this file and takeover.c see to it that neither is needed. A
- * gate hangs where a kernel is loaded behind it: the copier goes on with the copies, and
- * its calls may wait for the stream. This thread hangs where ranks submit collectives in
- * crossing orders, each with its wait. That is legal, so it has the last word; and the time
- * is long beside what keeps a take-over waiting in programs of the other kind. */
+/* Time after which the stream waits by a gate instead. Either way may hang, for different
+ * programs. A gate hangs where a kernel is loaded behind it: the copier goes on with the
+ * copies, and its calls may wait for the stream. This thread hangs where ranks submit
+ * collectives in crossing orders, each with its wait. takeover.c prepares so that a wait
+ * for its turn is rare and short. */
 #define TAKE_WAIT_NS (2 * NS_PER_S)
 
 static void take_nap(void)

@@ -204,7 +204,8 @@ static tryst_status home_prepare(struct copier *copier, const struct memory_ops 
     return status == TRYST_OK ? home_open(takeovers, ops, device) : status;
 }
 
-/* Pin what shadows have missed, and room for more: while a gate is closed, nobody can. */
+/* Pin what shadows have missed, and room for more: nothing is pinned while a gate
+ * is closed. */
 static void room_pin(struct shadows *shadows, const struct memory_ops *ops,
                      int32_t device)
 {

@@ -85,9 +85,10 @@ struct takeover_params {
     struct shadow *shadow[2]; /**< their host memory, or NULL */
 };
 
-/** Before a stream waits for a collective by a gate: open and pin what take-overs for this
- *  device need, which is impossible while the gate is closed. Any thread. TRYST_AGAIN: the
- *  copier's thread is in the driver; else TRYST_OK, also where nothing could be done. */
+/** Before a stream waits for a collective by a gate: open and pin what take-overs for
+ *  this device need, which is impossible while the gate is closed. Any thread.
+ *  TRYST_AGAIN: the copier's thread is in the driver; else TRYST_OK, also where nothing
+ *  could be done. */
 tryst_status takeovers_prepare(struct copier *copier, struct shadows *shadows,
                                const struct memory_ops *ops, int32_t device);
 /** Take all ranges over, and let the stream wait.
