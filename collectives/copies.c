@@ -20,6 +20,8 @@
  */
 #include "copies.h"
 
+#include <assert.h>
+
 #include "core/memory/alloc.h"
 #include "core/text/refuse.h"
 #include "fail.h"
@@ -220,7 +222,7 @@ void coll_copies_close(struct coll_run *run)
     struct coll_copies *copies = run->copies;
     if (!copies)
         return;
-    list_remove(&copies->unchecked_node);
+    assert(!list_linked(&copies->unchecked_node)); /* begun, or cancelled */
     list_remove(&copies->polled_node);
     if (takeover_of(copies))
         takeover_put(takeover_of(copies));
