@@ -211,7 +211,7 @@ static void test_lazy(void **state)
 
 /* ---- crossing waits ---------------------------------------------------------------- */
 
-enum { CROSSING = 16, MORE = 24 };
+enum { CROSSING = 12, MORE = 24 };
 
 /* How a round is laid out. */
 struct crossing {
@@ -251,20 +251,32 @@ static void crossing_round(struct harness_rank *rank, uint64_t id, struct job *j
     harness_step_close(step);
 }
 
+static void crossings_run(struct harness_rank *rank, const struct crossing *crossings,
+                          unsigned count)
+{
+    struct job jobs[MORE];
+    for (int i = 0; i < MORE; i++)
+        job_open(&jobs[i], rank, i % 5 == 4 ? 100000 : 1000);
+    for (unsigned i = 0; i < rounds() / 2; i++)
+        crossing_round(rank, i + 1, jobs, &crossings[i % count]);
+    for (int i = 0; i < MORE; i++)
+        job_close(&jobs[i]);
+}
+
 static void crossing_main(struct harness_rank *rank)
 {
     static const struct crossing crossings[] = {{CROSSING, false, true},
                                                 {CROSSING, true, true},
                                                 {CROSSING, false, false},
-                                                {CROSSING, true, false},
-                                                {MORE, true, true}};
-    struct job jobs[MORE];
-    for (int i = 0; i < MORE; i++)
-        job_open(&jobs[i], rank, i % 5 == 4 ? 100000 : 1000);
-    for (unsigned i = 0; i < rounds() / 2; i++)
-        crossing_round(rank, i + 1, jobs, &crossings[i % COUNT_OF(crossings)]);
-    for (int i = 0; i < MORE; i++)
-        job_close(&jobs[i]);
+                                                {CROSSING, true, false}};
+    crossings_run(rank, crossings, COUNT_OF(crossings));
+}
+
+/* More waits than take-overs. */
+static void more_main(struct harness_rank *rank)
+{
+    static const struct crossing more = {MORE, true, true};
+    crossings_run(rank, &more, 1);
 }
 
 static void test_crossing(void **state)
@@ -585,6 +597,7 @@ static void test_ways(void **state)
     if (!harness_has_processes())
         skip();
     setenv("FAKE_CUDA_LAZY", "0", 1); /* with it, gates may hang */
+    ranks_run(2, more_main);
     ranks_run(2, ways_main);
     setenv("TRYST_SHADOW_BYTES", "0", 1); /* nothing can be pinned: by gates */
     ranks_run(2, ways_main);
