@@ -13,9 +13,10 @@
  * for a collective.
  *
  * Growth: an arena has the missed bytes rounded up to a power of two, so the arenas are
- * at most about twice what was ever used at a time. At the limit, an arena for a shadow
- * that is larger than every arena may replace arenas that are free. This happens at most
- * once for each larger size, so the pool never pins and frees in turns.
+ * at most about twice what was ever used at a time; where streams wait for collectives,
+ * which keeps as much free (shadows_reserve), about four times. At the limit, an arena
+ * for a shadow that is larger than every arena may replace arenas that are free. This
+ * happens at most once for each larger size, so the pool never pins and frees in turns.
  *
  * Invariant: under the lock, `arenas` has the regions of bfc.c, and `dropped` those that
  * bfc.c has given back and that are still pinned. The lock is never held during a call of

@@ -193,13 +193,15 @@ static tryst_status shadows_prepare(const struct takeover_params *params)
     return status;
 }
 
-/* Open what all take-overs of a device share. No gate is closed. */
+/* Open what all take-overs of a device share, while no gate is closed. */
 static tryst_status home_prepare(struct copier *copier, const struct memory_ops *ops,
                                  int32_t device)
 {
     struct takeovers *takeovers = copier_takeovers(copier);
     if (home_find(takeovers, ops, device))
         return TRYST_OK;
+    if (!ops->stream_write_word)
+        return TRYST_E_UNSUPPORTED;
     tryst_status status = copier_streams_prepare(copier, ops, device);
     return status == TRYST_OK ? home_open(takeovers, ops, device) : status;
 }
@@ -213,6 +215,7 @@ static void room_pin(struct shadows *shadows, const struct memory_ops *ops,
     shadows_pin(shadows, true, clock_monotonic_ns());
 }
 
+/* Prepare for later take-overs, before a stream waits by a gate. */
 static void before_gate(struct copier *copier, struct shadows *shadows,
                         const struct memory_ops *ops, int32_t device)
 {

@@ -112,6 +112,24 @@ static void test_plain_then_pinned(void **state)
     pool_close();
 }
 
+/* As much as is out stays free, without a shadow that missed it. */
+static void test_reserve(void **state)
+{
+    pool_open(1024 * MIB);
+    shadows_reserve(shadows, &hand_row, 0);
+    shadows_pin(shadows, true, now_ns);
+    assert_int_equal(hand.pinned_bytes, 16 * MIB);
+    struct shadow out = get(10 * MIB);
+    for (int i = 0; i < 2; i++) {
+        shadows_reserve(shadows, &hand_row, 0);
+        shadows_pin(shadows, true, now_ns);
+        assert_int_equal(hand.pinned_bytes, 32 * MIB);
+    }
+    get_is(10 * MIB, true);
+    put(out);
+    pool_close();
+}
+
 /* All that is out at a time fits the next time. */
 static void test_many_at_a_time(void **state)
 {
@@ -378,6 +396,7 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(test_plain_then_pinned),
+                                       TEST(test_reserve),
                                        TEST(test_many_at_a_time),
                                        TEST(test_second_round),
                                        TEST(test_busy),

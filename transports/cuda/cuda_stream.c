@@ -134,8 +134,16 @@ static CUdeviceptr address_of(const uint32_t *word)
     return (CUdeviceptr)(uintptr_t)word;
 }
 
-tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
-                                   uint32_t value)
+/* An operation of a stream on a word: the driver's, or a kernel where it has none. */
+struct word_call {
+    CUresult (*call)(CUstream stream, CUdeviceptr word, uint32_t value, unsigned flags);
+    unsigned flags;
+    enum cuda_kernel kernel;
+    const char *name;
+};
+
+static tryst_status word_queue(const struct word_call *how, int32_t device, void *stream,
+                               const uint32_t *word, uint32_t value)
 {
     struct cuda_device *self;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
@@ -143,33 +151,29 @@ tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t 
     if (status != TRYST_OK)
         return status;
     status = capture_check(stream);
-    if (status == TRYST_OK && cuda_driver.stream_wait_value)
-        result = cuda_driver.stream_wait_value(stream, address_of(word), value,
-                                               CU_STREAM_WAIT_VALUE_GEQ);
+    if (status == TRYST_OK && how->call)
+        result = how->call(stream, address_of(word), value, how->flags);
     if (status == TRYST_OK)
-        status =
-            result == CUDA_ERROR_NOT_SUPPORTED
-                ? kernel_launch(self, CUDA_WAIT_WORD, stream, address_of(word), value)
-                : cuda_status(result, "stream_wait_value");
+        status = result == CUDA_ERROR_NOT_SUPPORTED
+                     ? kernel_launch(self, how->kernel, stream, address_of(word), value)
+                     : cuda_status(result, how->name);
     return cuda_leave(status);
+}
+
+tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
+                                   uint32_t value)
+{
+    const struct word_call wait = {cuda_driver.stream_wait_value,
+                                   CU_STREAM_WAIT_VALUE_GEQ, CUDA_WAIT_WORD,
+                                   "stream_wait_value"};
+    return word_queue(&wait, device, stream, word, value);
 }
 
 tryst_status cuda_stream_write_word(int32_t device, void *stream, uint32_t *word,
                                     uint32_t value)
 {
-    struct cuda_device *self;
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    tryst_status status = cuda_enter(device, &self);
-    if (status != TRYST_OK)
-        return status;
-    status = capture_check(stream);
-    if (status == TRYST_OK && cuda_driver.stream_write_value)
-        result = cuda_driver.stream_write_value(stream, address_of(word), value,
-                                                CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (status == TRYST_OK)
-        status =
-            result == CUDA_ERROR_NOT_SUPPORTED
-                ? kernel_launch(self, CUDA_WRITE_WORD, stream, address_of(word), value)
-                : cuda_status(result, "stream_write_value");
-    return cuda_leave(status);
+    const struct word_call write = {cuda_driver.stream_write_value,
+                                    CU_STREAM_WRITE_VALUE_DEFAULT, CUDA_WRITE_WORD,
+                                    "stream_write_value"};
+    return word_queue(&write, device, stream, word, value);
 }
