@@ -25,37 +25,14 @@
 #include "device_mapped.h"
 #include "support/fake_cuda/fake_cuda.h"
 
-enum { RANKS_MAX = 8, COUNTERS = 4, CUDA_LOST = 719 };
+enum { RANKS_MAX = 8, CUDA_LOST = 719 };
 #define NS_PER_MS UINT64_C(1000000)
 
 static uint64_t seed;
 
-static void devices_open(struct harness_rank *rank)
-{
-    rank->gpu = calloc(1, sizeof *rank->gpu);
-    CHECK(rank->gpu);
-    gpu_open(rank, rank->gpu);
-}
-
-static void devices_open_all(struct harness_rank *rank)
-{
-    devices_open(rank);
-    gpu_pools_open(rank->gpu);
-}
-
 static int ranks_try(int size, void (*main)(struct harness_rank *rank), int killed)
 {
-    _Atomic(uint32_t) *counters = harness_share(COUNTERS * sizeof *counters);
-    struct harness_params params = {.size = size,
-                                    .main = main,
-                                    .opened = devices_open_all,
-                                    .closing = twins_close,
-                                    .arg = counters,
-                                    .timeout_s = 60,
-                                    .killed = killed};
-    int failed = harness_run(&params);
-    harness_unshare(counters, COUNTERS * sizeof *counters);
-    return failed;
+    return devices_run(size, main, devices_open_all, killed);
 }
 
 static void ranks_run(int size, void (*main)(struct harness_rank *rank))

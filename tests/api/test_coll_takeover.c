@@ -22,7 +22,7 @@
 #include "device_mapped.h"
 #include "support/fake_cuda/fake_cuda.h"
 
-enum { RANKS_MAX = 4, COUNTERS = 4, ELEMENTS_MAX = 700001, ROUNDS_MAX = 400 };
+enum { RANKS_MAX = 4, ELEMENTS_MAX = 700001, ROUNDS_MAX = 400 };
 #define NS_PER_S UINT64_C(1000000000)
 
 static uint64_t seed;
@@ -40,26 +40,9 @@ static unsigned rounds(void)
 
 /* ---- ranks ------------------------------------------------------------------------- */
 
-static void devices_open(struct harness_rank *rank)
-{
-    rank->gpu = calloc(1, sizeof *rank->gpu);
-    CHECK(rank->gpu);
-    gpu_open(rank, rank->gpu);
-}
-
 static int ranks_try(int size, void (*main)(struct harness_rank *rank), int killed)
 {
-    _Atomic(uint32_t) *counters = harness_share(COUNTERS * sizeof *counters);
-    struct harness_params params = {.size = size,
-                                    .main = main,
-                                    .opened = devices_open,
-                                    .closing = twins_close,
-                                    .arg = counters,
-                                    .timeout_s = 60,
-                                    .killed = killed};
-    int failed = harness_run(&params);
-    harness_unshare(counters, COUNTERS * sizeof *counters);
-    return failed;
+    return devices_run(size, main, devices_open, killed);
 }
 
 static void ranks_run(int size, void (*main)(struct harness_rank *rank))

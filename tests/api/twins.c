@@ -14,14 +14,23 @@ static uint64_t device_share(void)
     return harness_setting("TRYST_TEST_DEVICE", 0);
 }
 
-void twins_open(struct harness_rank *rank)
+void devices_open(struct harness_rank *rank)
 {
-    if (!device_share())
-        return;
     rank->gpu = calloc(1, sizeof *rank->gpu);
     CHECK(rank->gpu);
     gpu_open(rank, rank->gpu);
+}
+
+void devices_open_all(struct harness_rank *rank)
+{
+    devices_open(rank);
     gpu_pools_open(rank->gpu);
+}
+
+void twins_open(struct harness_rank *rank)
+{
+    if (device_share())
+        devices_open_all(rank);
 }
 
 void twins_close(struct harness_rank *rank)
@@ -30,6 +39,23 @@ void twins_close(struct harness_rank *rank)
         gpu_close(rank->gpu);
     free(rank->gpu);
     rank->gpu = NULL;
+}
+
+int devices_run(int size, void (*main)(struct harness_rank *rank),
+                void (*opened)(struct harness_rank *rank), int killed)
+{
+    const size_t bytes = 4 * sizeof(_Atomic(uint32_t));
+    _Atomic(uint32_t) *counters = harness_share(bytes);
+    struct harness_params params = {.size = size,
+                                    .main = main,
+                                    .opened = opened,
+                                    .closing = twins_close,
+                                    .arg = counters,
+                                    .timeout_s = 60,
+                                    .killed = killed};
+    int failed = harness_run(&params);
+    harness_unshare(counters, bytes);
+    return failed;
 }
 
 /* ---- one twin ---------------------------------------------------------------------- */

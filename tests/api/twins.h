@@ -25,6 +25,13 @@
  *  harness_params.opened and closing. */
 void twins_open(struct harness_rank *rank);
 void twins_close(struct harness_rank *rank);
+/** Open the devices of a rank; devices_open_all: with the pools of their memory. */
+void devices_open(struct harness_rank *rank);
+void devices_open_all(struct harness_rank *rank);
+/** Run ranks with devices, whose `arg` is four counters. `opened` opens the devices;
+ *  `killed`: a rank, or HARNESS_NO_RANK. Returns harness_run's result. */
+int devices_run(int size, void (*main)(struct harness_rank *rank),
+                void (*opened)(struct harness_rank *rank), int killed);
 
 struct twin {
     struct gpu *gpu; /**< NULL: the tensor is the host memory, and its bytes are there */
