@@ -44,7 +44,7 @@ void twins_close(struct harness_rank *rank)
 int devices_run(int size, void (*main)(struct harness_rank *rank),
                 void (*opened)(struct harness_rank *rank), int killed)
 {
-    const size_t bytes = 4 * sizeof(_Atomic(uint32_t));
+    size_t bytes = 4 * sizeof(_Atomic(uint32_t));
     _Atomic(uint32_t) *counters = harness_share(bytes);
     struct harness_params params = {.size = size,
                                     .main = main,

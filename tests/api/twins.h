@@ -28,8 +28,8 @@ void twins_close(struct harness_rank *rank);
 /** Open the devices of a rank; devices_open_all: with the pools of their memory. */
 void devices_open(struct harness_rank *rank);
 void devices_open_all(struct harness_rank *rank);
-/** Run ranks with devices, whose `arg` is four counters. `opened` opens the devices;
- *  `killed`: a rank, or HARNESS_NO_RANK. Returns harness_run's result. */
+/** Run ranks with devices, as harness_run; `arg` has four counters. `opened` opens the
+ *  devices; `killed`: a rank, or HARNESS_NO_RANK. */
 int devices_run(int size, void (*main)(struct harness_rank *rank),
                 void (*opened)(struct harness_rank *rank), int killed);
 
