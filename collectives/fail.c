@@ -176,7 +176,7 @@ static void explain(struct coll_run *run, const char *text)
 /* ---- causes ------------------------------------------------------------------------ */
 
 /* Note the cause if a rank has died or left. Later collectives with this rank fail with
- * the cause, since they would wait for the rank. */
+ * the cause, since they would wait for the rank (lost_cause_find). */
 static void lost_rank_add(struct colls *colls, struct cause cause)
 {
     bool gone = cause.status == TRYST_E_PEER || cause.status == TRYST_E_LEFT;
@@ -201,13 +201,22 @@ void run_fail(struct coll_run *run, struct cause cause, const char *text)
     run_mark(run);
 }
 
+/* A cause may have come from a faulty rank, or from one that lost a connection of its
+ * own. So it does not count for this rank, nor for one with a connection that lives: if
+ * that rank is dead, its connection breaks, or a neighbour of that rank reports it. */
+static bool is_lost(const struct coll_run *run, int32_t rank)
+{
+    return rank != coll_op_rank(run->op) && !coll_op_is_connected(run->op, rank) &&
+           subgroup_has(run->coll->subgroup, rank);
+}
+
 /* Return the cause of the first lost rank that takes part in the run; NULL: none is
  * lost. */
 static const struct cause *lost_cause_find(const struct coll_run *run)
 {
     const struct colls *colls = run->coll->colls;
     for (int32_t i = 0; i < colls->lost_count; i++)
-        if (subgroup_has(run->coll->subgroup, colls->lost[i].origin_rank))
+        if (is_lost(run, colls->lost[i].origin_rank))
             return &colls->lost[i];
     return NULL;
 }

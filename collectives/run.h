@@ -82,9 +82,9 @@ struct colls {
     /** coll_run.exchange_node: the runs that end by a failure which comes after the term
      *  of the rank that failed (coll_fails_late). */
     struct list exchanges;
-    /** The cause of each rank that died, in the order in which this rank detected the
-     *  deaths; room for all ranks. Allocated with the first plan (coll_plan_get),
-     *  before any run, so that a failure needs no memory. */
+    /** The cause of each rank that died or left, by own or reported evidence (fail.c),
+     *  in the order of the news; room for all ranks. Allocated with the first plan
+     *  (coll_plan_get), before any run, so that a failure needs no memory. */
     struct cause *lost;
     int32_t lost_count, lost_capacity;
 };

@@ -214,6 +214,12 @@ bool coll_op_loss_text(const tryst_op *op, int32_t rank, const char *before, cha
     return peer && peer_loss_text(peer, before, text, capacity);
 }
 
+bool coll_op_is_connected(const tryst_op *op, int32_t rank)
+{
+    const struct peer *peer = op->rdv->group->peers[rank];
+    return peer && peer_is_alive(peer) && peer->endpoint.state == PEER_EP_READY;
+}
+
 void coll_op_queue(const tryst_op *op, struct submission *submission)
 {
     rendezvous_queue(op->rdv, submission);

@@ -67,6 +67,9 @@ void coll_op_trace(const tryst_op *op, const char *kind, uint32_t trees);
  *  `before` (peer/loss.h). False: there are none. */
 bool coll_op_loss_text(const tryst_op *op, int32_t rank, const char *before, char *text,
                        size_t capacity);
+/** True if this rank has a connection to `rank` that lives: what others report of a death
+ *  is then not true here, or not yet. In a pass. */
+bool coll_op_is_connected(const tryst_op *op, int32_t rank);
 /** Run a submission in a pass of the operation's context. Any thread. */
 void coll_op_queue(const tryst_op *op, struct submission *submission);
 /** Return this rank. Any thread. */

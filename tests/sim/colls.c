@@ -108,6 +108,20 @@ static void on_done(void *arg, tryst_op *op, tryst_status status)
                                      .a = (uint64_t)status,
                                      .b = (uint64_t)part->origin_status});
     tryst_op_release(op);
+    tryst_subgroup_close(part->subgroup);
+}
+
+static tryst_subgroup *subgroup_open(struct sim *sim, int rank, uint64_t members)
+{
+    int32_t ranks[WORLD_RANKS_MAX];
+    tryst_subgroup_params params = {.struct_size = sizeof params, .members = ranks};
+    for (int i = 0; i < sim->params.ranks; i++)
+        if (members >> i & 1)
+            ranks[params.count++] = i;
+    tryst_subgroup *subgroup;
+    assert_int_equal(
+        tryst_subgroup_open(&sim->world.sides[rank].group, &params, &subgroup), TRYST_OK);
+    return subgroup;
 }
 
 static tryst_status start(const struct sim_coll *coll, tryst_step *step, const char *name,
@@ -139,6 +153,9 @@ static void part_submit(struct sim *sim, const struct sim_coll *coll,
                               .deadline_ns = part->deadline_ns,
                               .callback = on_done,
                               .arg = part};
+    if (coll->members)
+        part->subgroup = subgroup_open(sim, part->rank, coll->members);
+    params.subgroup = part->subgroup;
     snprintf(name, sizeof name, "c%d", part->which);
     sim_note(sim, (struct sim_entry){.event = SIM_COLL_SUBMIT,
                                      .which = part->which,
@@ -184,10 +201,15 @@ void sim_colls_cancel(struct sim *sim)
                 assert_int_equal(tryst_op_cancel(sim->colls[i].parts[rank].op), TRYST_OK);
 }
 
+static bool is_member(const struct sim_coll *coll, int rank)
+{
+    return !coll->members || (coll->members >> rank & 1);
+}
+
 bool sim_coll_ended(const struct sim *sim, const struct sim_coll *coll)
 {
     for (int i = 0; i < sim->params.ranks; i++)
-        if (!coll->parts[i].done && !sim->ranks[i].killed)
+        if (!coll->parts[i].done && !sim->ranks[i].killed && is_member(coll, i))
             return false;
     return true;
 }

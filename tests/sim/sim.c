@@ -480,6 +480,10 @@ static void action_run(struct sim *sim, const struct sim_action *action)
         break;
     case SIM_DO_LINK_CUT: net_link_cut(&sim->net, now, action->what, true); break;
     case SIM_DO_LINK_MEND: net_link_cut(&sim->net, now, action->what, false); break;
+    case SIM_DO_PAIR_BREAK:
+        world_link_cut(&sim->world, action->what, (int)action->value);
+        sim->world.sides[action->value].has_events = true;
+        break;
     case SIM_DO_RANK_LEAVE: rank_leave_begin(sim, action->what); break;
     case SIM_DO_REFUSE: side->ways_refused = (int)action->value; break;
     case SIM_DO_RANK_STOP: side->away = true; break;

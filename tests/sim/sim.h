@@ -59,7 +59,8 @@ enum sim_action_kind {
     SIM_DO_LINK_RATE, /**< set the rate of link `what` to `value` bytes/s */
     SIM_DO_LINK_CUT,
     SIM_DO_LINK_MEND,
-    SIM_DO_RANK_STOP, /**< stop rank `what`, as by SIGSTOP: no passes, no submissions */
+    SIM_DO_PAIR_BREAK, /**< break the connection of ranks `what` and `value` */
+    SIM_DO_RANK_STOP,  /**< stop rank `what`, as by SIGSTOP: no passes, no submissions */
     SIM_DO_RANK_GO,
     SIM_DO_RANK_KILL,
     SIM_DO_RANK_LEAVE, /**< close the group of rank `what`, with operations under way */
@@ -100,7 +101,8 @@ struct sim_transfer {
 struct sim_part {
     struct sim *sim;
     int which, rank;
-    tryst_op *op; /**< the operation, while it is pending */
+    tryst_op *op;             /**< the operation, while it is pending */
+    tryst_subgroup *subgroup; /**< of the operation; NULL: the group */
     bool submitted, done;
     tryst_status status, origin_status; /**< valid if done */
     int32_t origin_rank;
@@ -113,6 +115,7 @@ struct sim_part {
 struct sim_coll {
     tryst_coll_kind kind;
     int step, root;
+    uint64_t members; /**< bit per rank of its subgroup; 0: all ranks of the group */
     bool in_place;
     uint64_t bytes;
     uint32_t flags;

@@ -106,6 +106,39 @@ static void test_late_child(void **state)
     sim_close(&sim);
 }
 
+/* Have the collective submitted by its members at this time. */
+static void coll_at(int which, uint64_t ns)
+{
+    for (int rank = 0; rank < sim.params.ranks; rank++)
+        if (!sim.colls[which].members || sim.colls[which].members >> rank & 1)
+            sim_act(&sim, ns, SIM_DO_COLL, which, rank);
+}
+
+/* The connection of two ranks breaks, no other one. For each the other is dead, and so it
+ * reports to the third. The collective of all fails; later ones fail where both are. */
+static void test_pair_broken(void **state)
+{
+    static const uint64_t pairs[] = {1 << 0 | 1 << 1, 1 << 0 | 1 << 2, 1 << 1 | 1 << 2};
+    static const tryst_status right[] = {TRYST_OK, TRYST_OK, TRYST_E_PEER};
+    begin(3, 10000, SIM_SOUND);
+    int all = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 0, 4 * MIB);
+    coll_at(all, 0);
+    sim_act(&sim, NS_PER_MS, SIM_DO_PAIR_BREAK, 1, 2);
+    for (int i = 0; i < 3; i++) {
+        int which = sim_coll_add(&sim, TRYST_COLL_ALLREDUCE, 1, 64);
+        sim.colls[which].members = pairs[i];
+        coll_at(which, NS_PER_S);
+    }
+    assert_true(sim_run(&sim, 60 * NS_PER_S));
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(sim.colls[all].parts[rank].status, TRYST_E_PEER);
+    for (int i = 0; i < 3; i++)
+        for (int rank = 0; rank < 3; rank++)
+            if (pairs[i] >> rank & 1)
+                assert_int_equal(sim.colls[all + 1 + i].parts[rank].status, right[i]);
+    sim_close(&sim);
+}
+
 /* A cut loses no packet, and when the link is mended the urgent transfer is first. */
 static void test_cut(void **state)
 {
@@ -215,9 +248,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stopped_peers), cmocka_unit_test(test_cancels),
-        cmocka_unit_test(test_cut),           cmocka_unit_test(test_cut_for_good),
-        cmocka_unit_test(test_incast),        cmocka_unit_test(test_cluster_file),
-        cmocka_unit_test(test_late_child),
+        cmocka_unit_test(test_pair_broken),   cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut_for_good),  cmocka_unit_test(test_incast),
+        cmocka_unit_test(test_cluster_file),  cmocka_unit_test(test_late_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
