@@ -43,7 +43,9 @@
  *    has not submitted the collective end when that rank submits it or closes the step
  *    (TRYST_E_CLOSED), or by deadlines of their own. A rank that dies ends it with
  *    TRYST_E_PEER, one that leaves the group with TRYST_E_LEFT; tryst_error.origin_rank
- *    names the rank, and later collectives of the group end at once with the same cause.
+ *    names the rank. Later collectives with it end at once with the same cause, from when
+ *    this rank has no living connection to it (tryst_peer_info.alive): reports of other
+ *    ranks alone end the collective that they concern.
  *    Where a deadline passed, and on each rank that this failure reaches, the text names
  *    a neighbour in the plan's trees that has sent nothing, if there is one; so a rank
  *    that never joined is named by its neighbours. After a failure the contents of `out`

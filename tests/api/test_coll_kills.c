@@ -65,7 +65,9 @@ struct part {
     struct twin data_twin, in_twin; /* with the guards */
     tryst_op *op;
     uint64_t begin_ns, end_ns;
-    bool knew; /* an earlier operation of this rank had failed before the submission */
+    /* Before the submission an earlier operation of this rank had failed, and its own
+     * connection to the victim had ended. */
+    bool knew;
 };
 
 /* ---- collectives, the same on all ranks -------------------------------------------- */
@@ -360,6 +362,14 @@ static int rounds_draw(const struct run *run)
     return (int)(harness_random(&random) % ROUNDS);
 }
 
+static bool victim_is_gone(const struct harness_rank *rank)
+{
+    const struct run *run = rank->arg;
+    tryst_peer_info info = {.struct_size = sizeof info};
+    CHECK_STATUS(tryst_group_peer(rank->group, run->victim, &info), TRYST_OK);
+    return !info.alive;
+}
+
 /* Run one round: several collectives at once, in another order on each rank. True if one
  * failed. */
 static bool round_run(struct harness_rank *rank, tryst_step *step, struct part *parts,
@@ -370,7 +380,7 @@ static bool round_run(struct harness_rank *rank, tryst_step *step, struct part *
     for (int i = 0; i < AT_ONCE; i++) {
         int index = (i + rank->rank) % AT_ONCE;
         struct part *part = &parts[index];
-        part->knew = knew;
+        part->knew = knew && victim_is_gone(rank);
         part->way = way_draw(run, rank->rank, round, index, &part->give_up_ns);
         part_draw(part, run, rank->size, round, index);
         part_start(rank, step, &parts[index], index);
