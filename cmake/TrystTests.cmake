@@ -14,8 +14,10 @@
 # gets four times as long, a sanitizer ten times.
 
 # A cmocka test function takes `void **state`, which few need. (After tryst_flags: the last wins.)
+set(TRYST_TEST_FLAGS "" CACHE STRING "More flags for the compiler of tests, but not of what is measured")
 add_library(tryst_test_flags INTERFACE)
-target_compile_options(tryst_test_flags INTERFACE -Wno-unused-parameter)
+separate_arguments(test_flags NATIVE_COMMAND "${TRYST_TEST_FLAGS}")
+target_compile_options(tryst_test_flags INTERFACE -Wno-unused-parameter ${test_flags})
 
 # The layers from core up to `layer`. The pipeline embeds libtryst as others do.
 function(tryst_layers_up_to layer layers_p)
@@ -132,19 +134,23 @@ set(TRYST_SLOW_TESTS
 set(TRYST_TSAN_LONG
     api_auto_priority_self api_auto_priority_shm # coll_recorded has their threads
     api_close_soon_auto api_close_soon_ucx api_closed_standard_ucx
-    api_coll_blocks_self api_coll_causes_ucx api_coll_kills_ucx api_coll_matrix_self api_coll_matrix_shm
-    api_coll_random_auto api_coll_random_device_self api_coll_random_self api_coll_self
+    api_coll_blocks_self api_coll_causes_ucx api_coll_exchange_self api_coll_exchange_ucx
+    api_coll_kills_ucx api_coll_matrix_self api_coll_matrix_shm
+    api_coll_random_auto api_coll_random_device_self api_coll_random_self api_coll_random_ucx api_coll_self
     api_crossed_ofi api_crossed_self api_crossed_ucx api_death_ofi api_descriptors_shm api_descriptors_ucx
     api_device_tensors_self api_embed_self api_embed_ucx api_host_ucx api_kills_ucx
     api_random_auto api_random_device_self api_random_device_ucx api_random_fault_shm api_random_fault_ucx
     api_random_self api_random_shm-cma api_random_shm-ring
-    api_random_shm-stage
+    api_random_shm-stage api_random_ucx
     api_slow_start_ucx api_subgroup_shm api_unruly_auto api_unruly_ucx api_volume_self api_volume_shm api_volume_sm_ucx
     collectives_blocks_shm
-    context_alloc_walk_recorded collectives_run collectives_run_shm conformance_self conformance_shm
+    context_alloc_walk_recorded context_alloc_walk_shm collectives_run collectives_run_shm conformance_self conformance_shm
     conformance_shm_device
     pipeline_check pipeline_engine pipeline_engine_loop pipeline_schedule_runs pipeline_stage
     test_ofi_rxm test_pair_ends tools_bench_dp_few tools_perf_coll tools_pp_bench_device tools_pp_bench_usage)
+# Long without a sanitizer, where all transports run: each runs over two others there.
+set(TRYST_PLAIN_LONG
+    api_coll_blocks_device_ofi api_coll_exchange_ofi api_coll_kills_device_ucx api_coll_random_device_ucx)
 # Long under ASan: the same code runs there in another test.
 set(TRYST_ASAN_LONG
     api_coll_blocks_device_self api_coll_device_self api_coll_matrix_self api_coll_matrix_shm
@@ -163,7 +169,8 @@ function(tryst_test_add name)
         set(arg_LABELS slow)
     endif()
     if((TRYST_SANITIZE MATCHES thread AND name IN_LIST TRYST_TSAN_LONG) OR
-       (TRYST_SANITIZE MATCHES address AND name IN_LIST TRYST_ASAN_LONG))
+       (TRYST_SANITIZE MATCHES address AND name IN_LIST TRYST_ASAN_LONG) OR
+       (NOT TRYST_SANITIZE AND name IN_LIST TRYST_PLAIN_LONG))
         set(arg_LABELS long)
     endif()
     if(NOT arg_TIMEOUT)
