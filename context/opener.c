@@ -10,6 +10,7 @@
 
 #include "context.h"
 #include "rendezvous/progress/submission.h"
+#include "rendezvous/rendezvous.h"
 
 /* Write a log line for the foreign code of an opener, and for the rails that it
  * opened (tryst_host.log). */
@@ -49,6 +50,7 @@ tryst_status opener_init(struct opener *opener, const struct opener_ops *ops,
     opener->begin_ns = clock_monotonic_ns();
     module_host_init(&opener->host, opener->config, &opener->log);
     opener->host.log = opener_log;
+    rendezvous_host_fill(ctx->rdv, &opener->host);
     return TRYST_OK;
 close_mutex:
     pthread_mutex_destroy(&opener->mutex);

@@ -139,6 +139,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     gates_open(&rdv->gates);
     bounce_init(&rdv->bounce, &protocol_bounce_events, rdv, rdv->host, rdv->memory,
                 config_bytes(rdv->config, CONFIG_STAGE_BYTES));
+    rdv->bounce.slots.closed = &rdv->gates.closed;
     if (status != TRYST_OK || pools_open(rdv) != TRYST_OK) {
         rendezvous_close(rdv);
         return err_set(err, TRYST_E_NOMEM,
@@ -153,6 +154,12 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->ids.clear_end = rdv->ids.mask + 1;
     *rdv_p = rdv;
     return TRYST_OK;
+}
+
+void rendezvous_host_fill(struct rendezvous *rdv, struct tryst_host *host)
+{
+    host->closed = &rdv->gates.closed;
+    host->copies = &rdv->bounce.copies;
 }
 
 void rendezvous_close(struct rendezvous *rdv)

@@ -72,6 +72,8 @@ uint64_t rendezvous_eager_max(const struct config *config);
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
                              struct rendezvous **rdv_p);
+/** Fill in what the rails of the context share: tryst_host.closed and `copies`. */
+void rendezvous_host_fill(struct rendezvous *rdv, struct tryst_host *host);
 /** Close the engine; no group is left. Handles that the user still holds stay readable,
  *  and the engine's memory stays until the last of them is released. */
 void rendezvous_close(struct rendezvous *rdv);

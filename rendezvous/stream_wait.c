@@ -43,7 +43,7 @@ struct gate {
     uint32_t *word;
     void *event; /* queued behind the wait; opened at the first use */
     bool has_event;
-    bool is_counted; /* in gates->closed */
+    bool is_coll; /* of a collective, in gates->closed */
 };
 
 struct gate_page {
@@ -61,7 +61,8 @@ void gates_open(struct gates *gates)
     pthread_mutex_init(&gates->lock, NULL);
     list_init(&gates->free);
     list_init(&gates->pages);
-    atomic_init(&gates->closed, 0);
+    closed_gates_open(&gates->closed);
+    atomic_init(&gates->prepared, 0);
 }
 
 static bool gate_passed(const struct gate *gate)
@@ -139,6 +140,7 @@ void gates_close(struct gates *gates, const struct log *log)
                 "a stream still waits for completed operations: 4 KiB of "
                 "pinned memory, which the stream polls, stay until the process ends");
     }
+    closed_gates_close(&gates->closed);
     pthread_mutex_destroy(&gates->lock);
 }
 
@@ -190,15 +192,6 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
     return TRYST_OK;
 }
 
-/* Count a gate of a collective as closed. */
-static void gate_count(struct gates *gates, struct gate *gate, const tryst_op *op)
-{
-    gate->is_counted = op->kind == OP_COLL;
-    /* relaxed: the copier may see it late; then it is as if this call came later. */
-    if (gate->is_counted)
-        atomic_fetch_add_explicit(&gates->closed, 1, memory_order_relaxed);
-}
-
 /* Set the word, so that the stream continues. Another operation may take the word at
  * once. */
 static void gate_open(struct gates *gates, struct gate *gate)
@@ -206,8 +199,7 @@ static void gate_open(struct gates *gates, struct gate *gate)
     /* release: the operation's results come before the word. Pairs with the stream's
      * read. */
     __atomic_store_n(gate->word, 1, __ATOMIC_RELEASE);
-    if (gate->is_counted)
-        atomic_fetch_sub_explicit(&gates->closed, 1, memory_order_relaxed);
+    closed_gates_remove(&gates->closed, gate->is_coll);
     free_put(gates, gate);
 }
 
@@ -260,7 +252,8 @@ static tryst_status gate_wait(tryst_op *op, const struct memory_ops *memory,
     tryst_status status = gate_get(&rdv->gates, memory, device, &gate);
     if (status != TRYST_OK)
         return stream_failure_log(rdv, memory, device, status);
-    gate_count(&rdv->gates, gate, op);
+    gate->is_coll = op->kind == OP_COLL;
+    closed_gates_add(&rdv->gates.closed, gate->is_coll);
     status = memory->stream_wait_word(device, stream, gate->word, 1);
     if (status != TRYST_OK) {
         gate_open(&rdv->gates, gate);
@@ -275,22 +268,71 @@ static tryst_status gate_wait(tryst_op *op, const struct memory_ops *memory,
     return TRYST_OK;
 }
 
+/* Time between two looks of a thread that waits for the progress domain. */
+enum { NAP_NS = 50000 };
+
+static void take_nap(void)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    (void)nanosleep(&nap, NULL);
+}
+
+/* ---- what transfers need ----------------------------------------------------------- */
+
+struct preparation {
+    struct submission submit;
+    const struct memory_ops *memory;
+    int32_t device;
+    _Atomic(bool) done;
+};
+
+static void device_prepare(struct rendezvous *rdv, const struct memory_ops *memory,
+                           int32_t device)
+{
+    if (!pinning_begin(&rdv->gates.closed))
+        return;
+    op_device_prepare(rdv, memory, device);
+    pinning_end(&rdv->gates.closed);
+    /* relaxed: a late view repeats this in vain. */
+    atomic_fetch_or_explicit(&rdv->gates.prepared, UINT64_C(1) << device % 64,
+                             memory_order_relaxed);
+}
+
+static void preparation_run(struct rendezvous *rdv, struct submission *submission)
+{
+    struct preparation *preparation =
+        container_of(submission, struct preparation, submit);
+    device_prepare(rdv, preparation->memory, preparation->device);
+    atomic_store_explicit(&preparation->done, true, memory_order_release);
+}
+
+/* Before the first stream waits, open the streams of transfers: a later transfer would
+ * open them while a stream waits, and the driver might wait for that one. */
+static void transfers_prepare(struct rendezvous *rdv, const struct memory_ops *memory,
+                              int32_t device)
+{
+    uint64_t prepared = atomic_load_explicit(&rdv->gates.prepared, memory_order_relaxed);
+    if (prepared >> device % 64 & 1)
+        return;
+    if (progress_is_mine(rdv)) {
+        device_prepare(rdv, memory, device);
+        return;
+    }
+    struct preparation preparation = {
+        .submit.run = preparation_run, .memory = memory, .device = device};
+    rendezvous_submit(rdv, &preparation.submit);
+    while (!atomic_load_explicit(&preparation.done, memory_order_acquire))
+        take_nap();
+}
+
 /* ---- collectives on device memory -------------------------------------------------- */
 
-/* Time between two attempts to take an operation over. */
-enum { TAKE_NAP_NS = 50000 };
 /* Time after which the stream waits by a gate instead. Either way may hang, for different
  * programs. A gate hangs where a kernel is loaded behind it: the copier goes on with the
  * copies, and its calls may wait for the stream. This thread hangs where ranks submit
  * collectives in crossing orders, each with its wait. takeover.c prepares so that a wait
  * for its turn is rare and short. */
 #define TAKE_WAIT_NS (2 * NS_PER_S)
-
-static void take_nap(void)
-{
-    const struct timespec nap = {.tv_nsec = TAKE_NAP_NS};
-    (void)nanosleep(&nap, NULL);
-}
 
 /* Let the stream wait for the copies of an operation. `state`: its streams, before they
  * were BUSY. Returns coll_calls.stream_wait. */
@@ -369,10 +411,10 @@ static tryst_status stream_wait(tryst_op *op, int32_t device, void *stream)
 {
     const struct memory_ops *memory;
     tryst_status status = op_device_row(op->rdv, TRYST_MEMORY_CUDA, &memory);
-    if (status == TRYST_OK)
-        status = coll_stream_wait(op, memory, device, stream);
-    else
+    if (status != TRYST_OK)
         return status;
+    transfers_prepare(op->rdv, memory, device);
+    status = coll_stream_wait(op, memory, device, stream);
     if (status == TRYST_E_UNSUPPORTED)
         return gate_wait(op, memory, device, stream);
     return status == TRYST_OK ? status

@@ -60,6 +60,12 @@ struct tryst_host {
     /** True if this process can open `count` more descriptors now (128 at most). For
      *  libraries that abort the process where they find none. */
     bool (*descriptors_left)(unsigned count);
+    /** The context's gates: nothing is pinned, and no import opened, while one is closed
+     *  (memory/closed_gates.h). NULL: there are none. */
+    struct closed_gates *closed;
+    /** The context's copies, with streams from before a gate closed: the rails use these,
+     *  and the library polls them too. Domain: progress. NULL: a rail has its own. */
+    struct copies *copies;
 };
 
 /** The record that a module returns: static data. Its first field never moves. */

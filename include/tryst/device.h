@@ -26,14 +26,15 @@
  *
  *  - A collective with all its device tensors on the stream's device. The calling
  *    thread queues all copies that are left of it, the last ones in the stream itself, so
- *    the operation is complete when the stream has done these. Still to avoid meanwhile:
- *    sends and receives of device memory, which pin more host memory when they need it;
- *    and, while kernels are loaded behind the waits, ranks with streams that wait for
- *    different collectives at a time in crossing orders.
- *  - Any other operation may hang: a send or receive of device memory; a collective with
- *    tensors on another device, or with a ready event for host memory; a wait from a
- *    callback, or with a driver that cannot write words; and a wait that has to wait for
- *    its turn for 2 s: beside 16 others, or without room in TRYST_SHADOW_BYTES.
+ *    the operation is complete when the stream has done these. Sends and receives of
+ *    device memory go on beside it, where no kernel is loaded behind the wait. Still to
+ *    avoid meanwhile: while kernels are loaded behind the waits, ranks with streams that
+ *    wait for different collectives at a time in crossing orders.
+ *  - Any other operation may hang where a kernel is loaded behind the wait: a send or
+ *    receive of device memory; a collective with tensors on another device, or with a
+ *    ready event for host memory; a wait from a callback, or with a driver that cannot
+ *    write words; and a wait that has to wait for its turn for 2 s: beside 16 others, or
+ *    without room in TRYST_SHADOW_BYTES.
  *
  *  An operation that fails lets the stream go on, behind copies that were queued already
  *  and so behind the ready events of its tensors.

@@ -74,6 +74,13 @@ tryst_status copier_open(const struct copier_params *params, struct copier **cop
     return TRYST_OK;
 }
 
+static void driver_leave(struct copier *copier)
+{
+    copier_streams_close(&copier->streams);
+    takeovers_close(&copier->takeovers);
+    shadows_unpin(copier->params.shadows);
+}
+
 void copier_close(struct copier *copier)
 {
     if (!copier)
@@ -84,6 +91,8 @@ void copier_close(struct copier *copier)
     pthread_mutex_unlock(&copier->lock);
     if (copier->runs)
         pthread_join(copier->thread.id, NULL);
+    else /* threads that prepared for gates may have called the driver */
+        driver_leave(copier);
     assert(list_empty(&copier->mail));
     pthread_cond_destroy(&copier->wake);
     pthread_mutex_destroy(&copier->lock);
@@ -176,9 +185,7 @@ static void copier_main(void *arg)
         next_ns = turn_run(copier, &is_idle);
     if (thread_exits()) /* the driver may be gone; the process ends anyway */
         return;
-    copier_streams_close(&copier->streams);
-    takeovers_close(&copier->takeovers);
-    shadows_unpin(copier->params.shadows);
+    driver_leave(copier);
 }
 
 /* Stop the thread at the exit of the process, unless the lock is taken: the exit then

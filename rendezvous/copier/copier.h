@@ -37,6 +37,7 @@ struct copier;
 struct copier_stream;
 struct memory_ops;
 struct log;
+struct closed_gates;
 struct shadows;
 struct takeovers;
 struct trace;
@@ -124,7 +125,7 @@ struct copier_params {
     struct shadows *shadows;
     /** Gates of collectives that are closed: while there are any, the copier's thread
      *  neither pins nor frees, nor does a take-over (takeover.h). */
-    _Atomic(uint32_t) *closed;
+    struct closed_gates *closed;
     const struct log *log;
     struct trace *trace;
 };

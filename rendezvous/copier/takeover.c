@@ -25,6 +25,7 @@
 #include "core/memory/alloc.h"
 #include "core/os/clock.h"
 #include "shadows.h"
+#include "transports/memory/closed_gates.h"
 #include "transports/memory/memory_ops.h"
 
 enum {
@@ -74,10 +75,17 @@ static uint32_t *word(const struct takeover *takeover, enum word which)
 
 /* ---- what take-overs of a device share --------------------------------------------- */
 
-void takeovers_open(struct takeovers *takeovers, _Atomic(uint32_t) *closed)
+void takeovers_open(struct takeovers *takeovers, struct closed_gates *closed)
 {
     list_init(&takeovers->homes);
     takeovers->closed = closed;
+}
+
+bool takeovers_closed(const struct takeovers *takeovers)
+{
+    /* relaxed: a gate is closed under copier_hold; a late view of its opening only delays
+     * what waits for it. */
+    return atomic_load_explicit(&takeovers->closed->colls, memory_order_relaxed) != 0;
 }
 
 static void home_close(struct takeover_home *home)
@@ -406,8 +414,7 @@ static void fetch_queue(struct takeover *takeover, const struct takeover_params 
 static void gate_queue(struct takeover *takeover, void *stream)
 {
     takeover->is_closed = true;
-    /* relaxed: the caller holds the copier. */
-    atomic_fetch_add_explicit(takeover->takeovers->closed, 1, memory_order_relaxed);
+    closed_gates_add(takeover->takeovers->closed, true);
     (void)note(takeover, takeover->ops->stream_wait_word(takeover->device, stream,
                                                          word(takeover, GATE),
                                                          takeover->values[GATE]));
@@ -553,7 +560,7 @@ void takeover_open(struct takeover *takeover)
     takeover->is_closed = false;
     /* release: see the top of the file. */
     __atomic_store_n(word(takeover, GATE), takeover->values[GATE], __ATOMIC_RELEASE);
-    atomic_fetch_sub_explicit(takeover->takeovers->closed, 1, memory_order_relaxed);
+    closed_gates_remove(takeover->takeovers->closed, true);
 }
 
 static bool watch_has_ended(const struct takeover *takeover)

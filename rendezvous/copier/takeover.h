@@ -57,19 +57,14 @@ struct takeover;
 struct takeovers {
     struct list homes; /**< struct takeover_home: one per device */
     /** copier_params.closed, to which the CLOSED gates here are added. */
-    _Atomic(uint32_t) *closed;
+    struct closed_gates *closed;
 };
 
-void takeovers_open(struct takeovers *takeovers, _Atomic(uint32_t) *closed);
+void takeovers_open(struct takeovers *takeovers, struct closed_gates *closed);
 /** Free streams, events and words; no take-over is left. On the copier's thread. */
 void takeovers_close(struct takeovers *takeovers);
 /** True if a gate of a collective is closed. Any thread. */
-static inline bool takeovers_closed(const struct takeovers *takeovers)
-{
-    /* relaxed: a gate is closed under copier_hold; a late view of its opening only delays
-     * what waits for it. */
-    return atomic_load_explicit(takeovers->closed, memory_order_relaxed) != 0;
-}
+bool takeovers_closed(const struct takeovers *takeovers);
 
 /** The ranges to take over, and the stream that waits. */
 struct takeover_params {

@@ -27,6 +27,7 @@
 #include "rendezvous/op/op.h"
 #include "transports/bounce.h"
 #include "transports/link/link_listen.h"
+#include "transports/memory/closed_gates.h"
 #include "transports/module.h"
 #include "transports/reach.h"
 #include "transports/select.h"
@@ -60,9 +61,9 @@ struct gates {
     pthread_mutex_t lock;
     struct list free; /**< struct gate, the one that was set longest ago first */
     struct list pages;
-    /** Gates of collectives that are closed, those of take-overs (takeover.h) too: the
-     *  copier makes no call meanwhile that may wait for idle streams. */
-    _Atomic(uint32_t) closed;
+    struct closed_gates closed;
+    /** Bit per device (modulo 64) whose transfers have their streams (op_device.h). */
+    _Atomic(uint64_t) prepared;
 };
 
 /** The period of heartbeats, stall checks and connect deadlines. */

@@ -56,6 +56,9 @@ struct op_device {
     device_done_fn *done; /**< called once `doing` has ended */
 };
 
+/** Open the streams of the device's transfers. In the progress domain. */
+void op_device_prepare(struct rendezvous *rdv, const struct memory_ops *memory,
+                       int32_t device);
 /** Return the functions of a memory kind in `*memory_p`, and load its module if need be,
  *  which blocks. Any thread. Returns TRYST_OK, TRYST_E_UNSUPPORTED or TRYST_E_MODULE; the
  *  log has the reason, unless the engine cannot load modules (rdv->host is NULL). */

@@ -192,6 +192,103 @@ static void test_lazy(void **state)
     ranks_run(4, lazy_main);
 }
 
+/* ---- transfers while a stream waits ------------------------------------------------ */
+
+/* Send to, or receive from, the other of two ranks. */
+static tryst_op *transfer_start(struct harness_rank *rank, tryst_step *step, bool sends,
+                                const struct room *room, uint64_t bytes)
+{
+    int src = sends ? rank->rank : 1 - rank->rank;
+    char edge[24];
+    tryst_op *op;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = room->data,
+                           .count = bytes,
+                           .dtype = TRYST_DTYPE_U8,
+                           .memory = TRYST_MEMORY_CUDA};
+    snprintf(edge, sizeof edge, "t%llu", (unsigned long long)bytes);
+    struct harness_key key = harness_key(rank, src, 1 - src, edge);
+    tryst_status status = sends ? tryst_send(step, key.text, &tensor, NULL, &op)
+                                : tryst_recv(step, key.text, &tensor, NULL, &op);
+    if (status != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
+    return op;
+}
+
+/* Rank 0's stream waits for a sum. Only when tensors of `bytes` bytes have gone both ways
+ * does rank 1 submit its part. */
+static void transfers_round(struct harness_rank *rank, uint64_t id, uint64_t bytes)
+{
+    tryst_step *step = harness_step(rank, id);
+    struct room rooms[2];
+    struct job job;
+    job_open(&job, rank, 1000);
+    for (int i = 0; i < 2; i++)
+        rooms[i] = room_open(rank->gpu, 0, ROOM_REGION, bytes);
+    job_fill(&job, rank, (int64_t)id);
+    harness_barrier(rank, rank->arg);
+    if (rank->rank == 0) {
+        job_start(&job, step, "x");
+        job_await(&job);
+        fake_cuda_call(job.stream, job_read, &job);
+    }
+    for (int i = 0; i < 2; i++) {
+        tryst_op *op =
+            transfer_start(rank, step, (i == 0) == (rank->rank == 0), &rooms[i], bytes);
+        harness_end(op, TRYST_OK);
+    }
+    if (rank->rank == 1) {
+        job_start(&job, step, "x");
+        job_await(&job);
+        fake_cuda_call(job.stream, job_read, &job);
+    }
+    job_end(&job);
+    harness_step_close(step);
+    for (int i = 0; i < 2; i++)
+        room_close(rank->gpu, &rooms[i]);
+    job_close(&job);
+}
+
+static void transfers_main(struct harness_rank *rank)
+{
+    static const uint64_t sizes[] = {8, 4000, 100000, 3000000, 20000000};
+    for (unsigned i = 0; i < COUNT_OF(sizes); i++)
+        transfers_round(rank, i + 1, sizes[i]);
+}
+
+static void test_transfers(void **state)
+{
+    if (!harness_has_processes())
+        skip();
+    ranks_run(2, transfers_main);
+}
+
+/* ---- without a byte ---------------------------------------------------------------- */
+
+/* The only waits of a context are for collectives that copy nothing. */
+static void empty_main(struct harness_rank *rank)
+{
+    struct job job;
+    job_open(&job, rank, 1);
+    job.count = 0;
+    tryst_step *step = harness_step(rank, 1);
+    if (rank->rank)
+        harness_sleep_ms(20);
+    job_start(&job, step, "x");
+    job_await(&job);
+    fake_cuda_finish(job.stream);
+    harness_end(job.op, TRYST_OK);
+    harness_step_close(step);
+    job_close(&job);
+}
+
+static void test_empty(void **state)
+{
+    if (!harness_has_processes())
+        skip();
+    ranks_run(2, empty_main);
+}
+
 /* ---- crossing waits ---------------------------------------------------------------- */
 
 enum { CROSSING = 12, MORE = 24 };
@@ -594,7 +691,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_lazy),          cmocka_unit_test(test_crossing),
         cmocka_unit_test(test_ends),          cmocka_unit_test(test_killed),
         cmocka_unit_test(test_refused_calls), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_ways),          cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_empty),
     };
     seed = unit_seed();
     return HARNESS_MAIN(argc, argv, tests);

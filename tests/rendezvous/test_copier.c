@@ -14,6 +14,7 @@
 #include "core/os/random.h"
 #include "rendezvous/copier/copier.h"
 #include "rendezvous/copier/shadows.h"
+#include "transports/memory/closed_gates.h"
 #include "transports/memory/memory.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -116,7 +117,8 @@ static void job_free(struct job *job)
 
 static tryst_status parts_open(void)
 {
-    static _Atomic(uint32_t) closed;
+    static struct closed_gates closed;
+    closed_gates_open(&closed);
     struct copier_params params = {.closed = &closed};
     tryst_status status = memory_cache_open(NULL, NULL, &cache);
     if (status != TRYST_OK)

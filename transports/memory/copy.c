@@ -99,6 +99,14 @@ static tryst_status stream_get(struct copy_home *home, enum copy_way way)
     return status;
 }
 
+void copies_prepare(struct copies *copies, const struct memory_ops *memory,
+                    int32_t device)
+{
+    struct copy_home *home = home_get(copies, memory, device);
+    for (int way = 0; home && way < COPY_WAYS; way++)
+        (void)stream_get(home, way);
+}
+
 static tryst_status event_get(struct copy_home *home, struct copy_event **event_p)
 {
     struct list_node *node = list_pop_front(&home->events);

@@ -62,6 +62,9 @@ struct copies {
 void copies_init(struct copies *copies);
 /** Close the streams and events. All copies must be done. */
 void copies_end(struct copies *copies);
+/** Open the device's streams ahead of its first copies, as far as that succeeds. */
+void copies_prepare(struct copies *copies, const struct memory_ops *memory,
+                    int32_t device);
 void copies_start(struct copies *copies, struct copy *copy);
 /** Withdraw a copy that still waits for `ready`; its `done` is then not called. False:
  *  the copy has begun, and `done` follows. */

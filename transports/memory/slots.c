@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned slots, of powers of two. A slot is pinned once and kept until the end, since
+ * Pinned slots, of powers of two. A pinned slot is kept until the end, since
  * unpinning waits for the device, where a stream may be waiting for an operation of this
  * library. To pin less, a size above the smallest that has two slots uses an idle slot of
  * a larger size before it gets a third one.
@@ -26,6 +26,7 @@ struct slot_chunk {
     void *data;
     size_t bytes;
     struct tryst_mem *mem;
+    bool is_plain; /* not pinned: closed with its last slot */
     uint32_t class, count, used;
     struct slot slots[];
 };
@@ -34,6 +35,7 @@ void slots_init(struct slots *slots, struct memory_cache *cache, uint64_t limit_
 {
     slots->cache = cache;
     slots->limit_bytes = limit_bytes;
+    slots->closed = NULL;
     for (int way = 0; way < COPY_WAYS; way++) {
         struct slots_side *side = &slots->sides[way];
         list_init(&side->chunks);
@@ -55,7 +57,10 @@ static void chunk_close(struct slots_side *side, struct slot_chunk *chunk)
     if (chunk->class > SMALL_BITS)
         side->bytes -= chunk->bytes;
     memory_release(chunk->mem);
-    chunk->memory->pinned_free(chunk->device, chunk->data, chunk->bytes);
+    if (chunk->is_plain)
+        mem_free(chunk->data);
+    else
+        chunk->memory->pinned_free(chunk->device, chunk->data, chunk->bytes);
     mem_free(chunk);
 }
 
@@ -89,6 +94,21 @@ static void chunk_carve(struct slots_side *side, struct slot_chunk *chunk)
     }
 }
 
+/* Allocate a chunk's memory, pinned if that may be now. */
+static tryst_status chunk_alloc(struct slots *slots, struct slot_chunk *chunk)
+{
+    chunk->is_plain = slots->closed && !pinning_begin(slots->closed);
+    if (chunk->is_plain) {
+        chunk->data = mem_alloc(chunk->bytes);
+        return chunk->data ? TRYST_OK : TRYST_E_NOMEM;
+    }
+    tryst_status status =
+        chunk->memory->pinned_alloc(chunk->device, chunk->bytes, &chunk->data);
+    if (slots->closed)
+        pinning_end(slots->closed);
+    return status;
+}
+
 static bool chunk_open(struct slots *slots, struct slots_side *side,
                        const struct memory_ops *memory, int32_t device, uint32_t class)
 {
@@ -100,17 +120,17 @@ static bool chunk_open(struct slots *slots, struct slots_side *side,
     struct slot_chunk *chunk = mem_zalloc(sizeof *chunk + count * sizeof chunk->slots[0]);
     if (!chunk)
         return false;
-    if (memory->pinned_alloc(device, bytes, &chunk->data) != TRYST_OK) {
-        mem_free(chunk);
-        return false;
-    }
     chunk->memory = memory;
     chunk->device = device;
     chunk->bytes = bytes;
     chunk->class = class;
     chunk->count = count;
+    if (chunk_alloc(slots, chunk) != TRYST_OK) {
+        mem_free(chunk);
+        return false;
+    }
     /* if this fails, a rail that needs registrations registers each bulk */
-    if (slots->cache)
+    if (slots->cache && !chunk->is_plain)
         (void)memory_register(slots->cache, chunk->data, bytes, TRYST_MEMORY_HOST, 0,
                               &chunk->mem);
     if (class > SMALL_BITS)
@@ -153,6 +173,9 @@ struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
 
 void slots_put(struct slots *slots, enum copy_way way, struct slot *slot)
 {
-    slot->chunk->used--;
-    list_push_front(&slots->sides[way].free[slot->chunk->class], &slot->node);
+    struct slot_chunk *chunk = slot->chunk;
+    chunk->used--;
+    list_push_front(&slots->sides[way].free[chunk->class], &slot->node);
+    if (chunk->is_plain && !chunk->used)
+        chunk_close(&slots->sides[way], chunk);
 }

@@ -8,11 +8,15 @@
  *  (Otherwise two ranks could hang, with all slots held by receives that wait for each
  *  other's sends.)
  *
+ *  While a gate is closed (closed_gates.h) nothing is pinned: a slot that is missing is
+ *  plain memory, until it comes back, and its copies are slower.
+ *
  *  Domain: one owner, one thread at a time.
  */
 #ifndef TRYST_TRANSPORTS_MEMORY_SLOTS_H
 #define TRYST_TRANSPORTS_MEMORY_SLOTS_H
 
+#include "transports/memory/closed_gates.h"
 #include "transports/memory/copy.h"
 
 enum { SLOT_CLASSES = 48 };
@@ -38,6 +42,8 @@ struct slots_side {
 struct slots {
     struct memory_cache *cache; /**< registers pinned memory; NULL: not registered */
     uint64_t limit_bytes;       /**< limit of one direction */
+    /** Nothing is pinned while one of these is closed. slots_init leaves it NULL. */
+    struct closed_gates *closed;
     struct slots_side sides[COPY_WAYS];
 };
 

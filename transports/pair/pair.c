@@ -334,8 +334,8 @@ int pair_progress(struct rail *base)
     int count = 0;
     if (rail->armed)
         disarm(rail);
-    if (__builtin_expect(rail->copies.count > 0, 0))
-        count += copies_poll(&rail->copies);
+    if (__builtin_expect(rail->copies->count > 0, 0))
+        count += copies_poll(rail->copies);
     list_for_each_safe (&rail->eps, node, after) {
         struct pair_ep *ep = container_of(node, struct pair_ep, node);
         if (ep->state == PAIR_READY)
@@ -403,6 +403,6 @@ tryst_status pair_arm(struct rail *base)
             return TRYST_AGAIN;
         }
     }
-    base->copies_busy = rail->copies.count;
+    base->copies_busy = rail->copies->count;
     return base->copies_busy ? TRYST_E_UNSUPPORTED : TRYST_OK;
 }

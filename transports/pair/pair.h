@@ -145,12 +145,13 @@ struct pair_rail {
      *  read, of which those that waited for a region come last, and sends by
      *  PAIR_MECH_STAGE. */
     struct list reads;
-    uint64_t ring_bytes;  /**< per direction, as configured */
-    bool armed;           /**< `asleep` may be set in some area */
-    uint64_t *frame;      /**< the frame being delivered, out of the peer's reach */
-    uint64_t *frame_out;  /**< the frame being built: behind `frame` in the same memory */
-    uint8_t *piece;       /**< for bulk_read: TRANSPORT_PIECE_BYTES behind that */
-    struct copies copies; /**< copies into device memory */
+    uint64_t ring_bytes; /**< per direction, as configured */
+    bool armed;          /**< `asleep` may be set in some area */
+    uint64_t *frame;     /**< the frame being delivered, out of the peer's reach */
+    uint64_t *frame_out; /**< the frame being built: behind `frame` in the same memory */
+    uint8_t *piece;      /**< for bulk_read: TRANSPORT_PIECE_BYTES behind that */
+    struct copies *copies;    /**< into device memory: the host's, or `own_copies` */
+    struct copies own_copies; /**< for a host without */
     struct slots slots;
     struct list jobs; /**< free jobs */
 };

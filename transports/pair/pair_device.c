@@ -84,7 +84,7 @@ void pair_slot_place(struct pair_ep *ep, struct bulk *bulk)
     struct pair_job *job = pair_op_of(bulk)->job;
     job->copy.done = placed;
     ep->copies++;
-    copies_start(&pair_ep_rail(ep)->copies, &job->copy);
+    copies_start(pair_ep_rail(ep)->copies, &job->copy);
 }
 
 static void read_done(struct copy *copy, tryst_status status)
@@ -117,16 +117,18 @@ enum pair_copy pair_device_read(struct pair_ep *ep, struct bulk *bulk)
 
 void pair_devices_init(struct pair_rail *rail)
 {
-    copies_init(&rail->copies);
+    copies_init(&rail->own_copies);
+    rail->copies = rail->host->copies ? rail->host->copies : &rail->own_copies;
     /* Slots have no limit here: the senders' windows bound their bytes. */
     slots_init(&rail->slots, NULL, UINT64_MAX);
+    rail->slots.closed = rail->host->closed;
     list_init(&rail->jobs);
 }
 
 void pair_devices_end(struct pair_rail *rail)
 {
     struct list_node *node;
-    copies_end(&rail->copies);
+    copies_end(&rail->own_copies);
     slots_end(&rail->slots);
     while ((node = list_pop_front(&rail->jobs)) != NULL)
         mem_free(container_of(node, struct pair_job, node));

@@ -291,7 +291,7 @@ static enum pair_copy self_device_read(struct pair_ep *pair, struct pair_job *jo
     if (granted) {
         // NOLINTNEXTLINE(performance-no-int-to-ptr): it came as a number through the ring
         job->copy.src = (const void *)(uintptr_t)pair_op_of(job->bulk)->where;
-        copies_start(&pair_ep_rail(pair)->copies, &job->copy);
+        copies_start(pair_ep_rail(pair)->copies, &job->copy);
         job->region = pair->theirs;
         list_push_back(&area->reads, &job->source);
     }

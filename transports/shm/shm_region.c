@@ -29,6 +29,7 @@
 #include "shm_connect.h"
 #include "shm_copy.h"
 #include "shm_region.h"
+#include "transports/memory/closed_gates.h"
 #include "transports/memory/memfd.h"
 #include "transports/pair/pair_bulk.h"
 
@@ -373,15 +374,32 @@ static struct shm_import *import_make(struct shm_mapped *mapped,
     return import;
 }
 
-static struct shm_import *import_get(struct shm_mapped *mapped,
-                                     const struct memory_ops *memory, int32_t device)
+static struct shm_import *import_find(struct shm_mapped *mapped,
+                                      const struct memory_ops *memory, int32_t device)
 {
     list_for_each_safe (&mapped->imports, node, after) {
         struct shm_import *import = container_of(node, struct shm_import, node);
         if (import->memory == memory && import->device == device)
             return import;
     }
-    return import_make(mapped, memory, device);
+    return NULL;
+}
+
+/* Get the import of the job's device, opened now if it is missing. While a gate is closed
+ * it cannot be: the bulk then moves through slots. */
+static enum pair_copy import_get(struct shm_mapped *mapped, const struct pair_job *job,
+                                 const struct tryst_host *host,
+                                 const struct shm_import **import_p)
+{
+    *import_p = import_find(mapped, job->copy.memory, job->copy.device);
+    if (*import_p)
+        return PAIR_COPY_OK;
+    if (host->closed && !pinning_begin(host->closed))
+        return PAIR_COPY_RETRY;
+    *import_p = import_make(mapped, job->copy.memory, job->copy.device);
+    if (host->closed)
+        pinning_end(host->closed);
+    return *import_p ? PAIR_COPY_OK : PAIR_COPY_DENIED;
 }
 
 enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job)
@@ -396,14 +414,14 @@ enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job)
     if (!mapped->device || op->where > mapped->bytes ||
         op->bytes > mapped->bytes - op->where)
         return PAIR_COPY_BAD;
-    const struct shm_import *import =
-        import_get(mapped, job->copy.memory, job->copy.device);
-    if (!import)
-        return PAIR_COPY_DENIED;
+    const struct shm_import *import;
+    enum pair_copy got = import_get(mapped, job, pair_ep_rail(pair)->host, &import);
+    if (got != PAIR_COPY_OK)
+        return got;
     job->copy.src = (const char *)import->data + op->where;
     job->region = mapped;
     mapped->users++;
-    copies_start(&pair_ep_rail(pair)->copies, &job->copy);
+    copies_start(pair_ep_rail(pair)->copies, &job->copy);
     return PAIR_COPY_OK;
 }
 

@@ -68,6 +68,43 @@ static void test_small(void **state)
     hand_check();
 }
 
+/* While a gate is closed nothing is pinned; slots come all the same, and what is plain
+ * memory goes with its last slot. */
+static void test_closed_gate(void **state)
+{
+    static const size_t sizes[] = {100, 100, 100000, MIB};
+    struct slot *taken[COUNT_OF(sizes)];
+    struct closed_gates gates;
+    struct slots slots;
+    closed_gates_open(&gates);
+    slots_init(&slots, NULL, 64 * MIB);
+    slots.closed = &gates;
+    unsigned calls = hand.pinned_calls;
+    for (int is_coll = 0; is_coll < 2; is_coll++) {
+        closed_gates_add(&gates, is_coll);
+        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+            taken[i] = get(&slots, COPY_OUT, sizes[i]);
+            assert_non_null(taken[i]);
+            memset(taken[i]->data, 1, taken[i]->bytes);
+        }
+        for (size_t i = 0; i < COUNT_OF(sizes); i++)
+            slots_put(&slots, COPY_OUT, taken[i]);
+        assert_int_equal(hand.pinned_calls, calls);
+        closed_gates_remove(&gates, is_coll);
+    }
+    struct slot *pinned = get(&slots, COPY_OUT, MIB);
+    assert_int_equal(hand.pinned_calls, calls + 1);
+    assert_true(list_empty(&slots.sides[COPY_OUT].free[12]));
+    slots_put(&slots, COPY_OUT, pinned);
+    closed_gates_add(&gates, true); /* what is pinned serves further */
+    assert_ptr_equal(get(&slots, COPY_OUT, MIB), pinned);
+    slots_put(&slots, COPY_OUT, pinned);
+    closed_gates_remove(&gates, true);
+    slots_end(&slots);
+    closed_gates_close(&gates);
+    hand_check();
+}
+
 /* A small tensor takes no idle slot of a larger size. A slice may need that one. */
 static void test_small_apart(void **state)
 {
@@ -272,10 +309,11 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_small),
-        cmocka_unit_test(test_small_apart), cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_room),        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_registered),  cmocka_unit_test(test_random),
+        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_closed_gate),
+        cmocka_unit_test(test_small),     cmocka_unit_test(test_small_apart),
+        cmocka_unit_test(test_limit),     cmocka_unit_test(test_room),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_registered),
+        cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
