@@ -563,12 +563,19 @@ static tryst_status gate_prepare(const struct coll_copies *copies)
     return TRYST_E_UNSUPPORTED;
 }
 
+/* The progress domain has the take-over from here on. */
+static void copies_taken(void *arg, struct takeover *takeover)
+{
+    struct coll_copies *copies = arg;
+    atomic_store_explicit(&copies->takeover, takeover, memory_order_release);
+    update_queue(copies, 0);
+}
+
 static tryst_status copies_take(struct coll_copies *copies,
                                 const struct memory_ops *memory, int32_t device,
                                 void *stream)
 {
     const struct colls *colls = copies->run->coll->colls;
-    struct takeover *takeover = NULL;
     struct takeover_params params = {
         .copier = colls->copier,
         .shadows = colls->shadows,
@@ -576,16 +583,15 @@ static tryst_status copies_take(struct coll_copies *copies,
         .device = device,
         .stream = stream,
         .range = range_of,
+        .taken = copies_taken,
         .arg = copies,
         .count = copies->count,
         .shadow = {&copies->shadows[IN], &copies->shadows[OUT]}};
     if (!is_on_device(copies, memory, device))
         return gate_prepare(copies);
-    tryst_status status = takeover_begin(&params, &takeover);
-    if (takeover) {
-        atomic_store_explicit(&copies->takeover, takeover, memory_order_release);
-        update_queue(copies, 0);
-    }
+    tryst_status status = takeover_begin(&params);
+    if (takeover_of(copies))
+        update_queue(copies, 0); /* also what the last calls have left */
     return status;
 }
 

@@ -8,12 +8,13 @@
  * then the caller's stream waits for the gate, so another thread's first launch that
  * waits for this stream finds the collective independent of any call here. The calls
  * behind the wait queue the bring. If another thread holds the driver meanwhile, it waits
- * for the gate, which opens.
+ * for the gate, which opens: the progress domain has the take-over before the wait.
  *
  * Order of memory: the device writes bytes, then the word, with release; the progress
  * thread loads the word with acquire. In the other direction the progress thread writes
  * bytes to the shadow, then stores the gate with release, for which the stream waits.
- * `ended` of the watch publishes its status and text.
+ * `ended` of the watch publishes its status and text, and `is_queued` what the calls
+ * behind the wait have left: the progress domain reads neither before.
  */
 #include "takeover.h"
 
@@ -49,8 +50,9 @@ struct takeover {
     uint32_t values[WORDS]; /* as they are when the take-over has ended */
     uint32_t before;        /* of FETCHED: its value at the begin */
     uint64_t piece_bytes;
-    _Atomic(bool) is_used; /* from takeover_begin to takeover_put */
-    bool is_closed;        /* the progress domain's: the gate */
+    _Atomic(bool) is_used;   /* from takeover_begin to takeover_put */
+    bool is_closed;          /* the progress domain's once it has it: the gate */
+    _Atomic(bool) is_queued; /* takeover_begin has made its last call */
     /* of the driver's first failure in takeover_begin */
     tryst_status status;
     char text[COPIER_TEXT_BYTES];
@@ -411,10 +413,14 @@ static void fetch_queue(struct takeover *takeover, const struct takeover_params 
 
 /* ---- the caller's stream ----------------------------------------------------------- */
 
-static void gate_queue(struct takeover *takeover, void *stream)
+/* Close the gate, hand the take-over to the progress domain, and let the stream wait. A
+ * gate that opens before the wait is queued lets the stream pass. */
+static void gate_queue(struct takeover *takeover, const struct takeover_params *params)
 {
+    void *stream = params->stream;
     takeover->is_closed = true;
     closed_gates_add(takeover->takeovers->closed, true);
+    params->taken(params->arg, takeover);
     (void)note(takeover, takeover->ops->stream_wait_word(takeover->device, stream,
                                                          word(takeover, GATE),
                                                          takeover->values[GATE]));
@@ -482,6 +488,7 @@ static void end_queue(struct takeover *takeover, const struct takeover_params *p
  * which a failed driver may have left words unwritten. */
 static void values_raise(struct takeover *takeover)
 {
+    atomic_store_explicit(&takeover->is_queued, false, memory_order_relaxed);
     takeover->status = TRYST_OK;
     takeover->text[0] = '\0';
     takeover->before = takeover->values[FETCHED];
@@ -494,6 +501,7 @@ static void values_raise(struct takeover *takeover)
 
 static void take(struct takeover *takeover, const struct takeover_params *params)
 {
+    atomic_store_explicit(&takeover->is_used, true, memory_order_relaxed);
     values_raise(takeover);
     for (uint32_t i = 0; i < params->count; i++)
         copier_take(params->copier, params->range(params->arg, i));
@@ -501,16 +509,18 @@ static void take(struct takeover *takeover, const struct takeover_params *params
     fetch_queue(takeover, params);
     has_event = event_set(takeover, takeover->stream) && has_event;
     if (takeover->status == TRYST_OK)
-        gate_queue(takeover, params->stream);
+        gate_queue(takeover, params);
+    else
+        params->taken(params->arg, takeover);
     /* the fetch is done before the gate opens, unless the operation fails */
     has_event = has_event && stream_follow(takeover, params->stream, takeover->event);
     bring_queue(takeover, params);
     end_queue(takeover, params, has_event);
-    atomic_store_explicit(&takeover->is_used, true, memory_order_relaxed);
+    /* release: see the top of the file. */
+    atomic_store_explicit(&takeover->is_queued, true, memory_order_release);
 }
 
-tryst_status takeover_begin(const struct takeover_params *params,
-                            struct takeover **takeover_p)
+tryst_status takeover_begin(const struct takeover_params *params)
 {
     struct takeover *takeover = NULL;
     if (!copier_hold(params->copier))
@@ -519,7 +529,6 @@ tryst_status takeover_begin(const struct takeover_params *params,
     if (status == TRYST_OK) {
         take(takeover, params);
         status = takeover->status;
-        *takeover_p = takeover;
     }
     copier_release(params->copier);
     return status;
@@ -574,14 +583,22 @@ bool takeover_moves(const struct takeover *takeover)
     return !takeover->is_closed || !has_value(takeover, FETCHED);
 }
 
+/* Acquire: see the top of the file. */
+static bool is_queued(const struct takeover *takeover)
+{
+    return atomic_load_explicit(&takeover->is_queued, memory_order_acquire);
+}
+
 bool takeover_ended(const struct takeover *takeover)
 {
-    return has_value(takeover, END) || watch_has_ended(takeover);
+    return is_queued(takeover) && (has_value(takeover, END) || watch_has_ended(takeover));
 }
 
 tryst_status takeover_failure(const struct takeover *takeover, const char **text_p)
 {
     *text_p = takeover->text;
+    if (!is_queued(takeover))
+        return TRYST_OK;
     if (takeover->status != TRYST_OK || !watch_has_ended(takeover))
         return takeover->status;
     *text_p = takeover->watch.text;

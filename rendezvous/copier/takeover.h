@@ -75,6 +75,9 @@ struct takeover_params {
     void *stream; /**< the caller's, of `device` */
     /** Return range `index`; all are of `device`, and were added. */
     struct copier_range *(*range)(void *arg, uint32_t index);
+    /** Called once if the ranges are taken, before the stream waits: the functions of the
+     *  progress domain below may be called from then on. */
+    void (*taken)(void *arg, struct takeover *takeover);
     void *arg;
     uint32_t count;           /**< number of ranges */
     struct shadow *shadow[2]; /**< their host memory, or NULL */
@@ -94,8 +97,7 @@ tryst_status takeovers_prepare(struct copier *copier, struct shadows *shadows,
  *  TRYST_E_UNSUPPORTED: nothing happened, and the stream cannot wait in this way;
  *  ops->error_text may have the reason. Any other status: taken, and the driver has
  *  failed; takeover_failure has the reason. */
-tryst_status takeover_begin(const struct takeover_params *params,
-                            struct takeover **takeover_p);
+tryst_status takeover_begin(const struct takeover_params *params);
 /** Let another stream wait for the end of a take-over. Any thread that keeps it. */
 tryst_status takeover_follow(const struct takeover *takeover,
                              const struct memory_ops *ops, int32_t device, void *stream);

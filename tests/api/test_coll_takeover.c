@@ -12,6 +12,7 @@
 
 #include "support/unit.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -190,6 +191,62 @@ static void test_lazy(void **state)
         skip();
     ranks_run(2, lazy_main);
     ranks_run(4, lazy_main);
+}
+
+/* ---- another thread in the driver -------------------------------------------------- */
+
+enum { PINNERS = 3 };
+
+struct pinner {
+    struct harness_rank *rank;
+    _Atomic(bool) stop;
+};
+
+/* Pin and free: each call holds the driver's lock until all streams are idle. */
+static void *pinner_main(void *arg)
+{
+    struct pinner *pinner = arg;
+    void *pinned;
+    while (!atomic_load(&pinner->stop)) {
+        tryst_device *device = pinner->rank->gpu->devices[0];
+        CHECK_STATUS(tryst_pinned_alloc(device, 4096, &pinned), TRYST_OK);
+        tryst_pinned_free(device, pinned, 4096);
+    }
+    return NULL;
+}
+
+static void beside_main(struct harness_rank *rank)
+{
+    struct pinner pinner = {.rank = rank};
+    struct job job;
+    pthread_t threads[PINNERS];
+    job_open(&job, rank, 3000);
+    for (int i = 0; i < PINNERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, pinner_main, &pinner) == 0);
+    for (unsigned i = 0; i < 4 * rounds(); i++) {
+        tryst_step *step = harness_step(rank, i + 1);
+        job_fill(&job, rank, i);
+        harness_barrier(rank, rank->arg);
+        if (rank->rank == (int)(i % 2))
+            harness_sleep_ms(1);
+        job_start(&job, step, "x");
+        job_await(&job);
+        fake_cuda_call(job.stream, job_read, &job);
+        job_end(&job);
+        harness_step_close(step);
+    }
+    atomic_store(&pinner.stop, true);
+    for (int i = 0; i < PINNERS; i++)
+        pthread_join(threads[i], NULL);
+    job_close(&job);
+}
+
+/* A thread holds the driver while another one lets its stream wait. */
+static void test_beside(void **state)
+{
+    if (!harness_has_processes())
+        skip();
+    ranks_run(2, beside_main);
 }
 
 /* ---- transfers while a stream waits ------------------------------------------------ */
@@ -692,7 +749,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ends),          cmocka_unit_test(test_killed),
         cmocka_unit_test(test_refused_calls), cmocka_unit_test(test_lost),
         cmocka_unit_test(test_ways),          cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_empty),         cmocka_unit_test(test_beside),
     };
     seed = unit_seed();
     return HARNESS_MAIN(argc, argv, tests);
