@@ -239,7 +239,7 @@ static void host_table(void **state)
     const struct clock clock = {stopped_clock, NULL};
     void *memory = host.alloc(64);
     for (size_t i = 0; i < offsetof(struct tryst_host, closed) / sizeof(void *); i++)
-        assert_non_null(((void **)&host)[i]); /* every slot is set */
+        assert_non_null(((void **)&host)[i]);  /* every slot is set */
     assert_true(!host.closed && !host.copies); /* until a context has gates */
     assert_int_equal(host.abi_version, TRYST_MODULE_ABI_VERSION);
     assert_memory_equal(memory, (char[64]){0}, 64);
