@@ -170,7 +170,7 @@ static struct bounce *bounce_of(struct rendezvous *rdv)
 void op_device_prepare(struct rendezvous *rdv, const struct memory_ops *memory,
                        int32_t device)
 {
-    copies_prepare(&bounce_of(rdv)->copies, memory, device);
+    copies_prepare(&rdv->bounce.copies, memory, device);
 }
 
 static void copy_start(struct op_device *device, enum device_doing doing,
