@@ -27,10 +27,11 @@
  *  - A collective with all its device tensors on the stream's device. The calling
  *    thread queues all copies that are left of it, the last ones in the stream itself, so
  *    the operation is complete when the stream has done these. Sends and receives of
- *    device memory go on beside it, where no kernel is loaded behind the wait. Still to
- *    avoid meanwhile: while kernels are loaded behind the waits, ranks with streams that
- *    wait for different collectives at a time in crossing orders.
- *  - Any other operation may hang where a kernel is loaded behind the wait: a send or
+ *    device memory go on beside it. Still to avoid behind the wait, with calls that hold
+ *    the driver: sends and receives of device memory, which stop in the driver, and with
+ *    them all progress; and ranks with streams that wait for different collectives at a
+ *    time in crossing orders.
+ *  - Any other operation may hang where a call behind the wait holds the driver: a send or
  *    receive of device memory; a collective with tensors on another device, or with a
  *    ready event for host memory; a wait from a callback, or with a driver that cannot
  *    write words; and a wait that has to wait for its turn for 2 s: beside 16 others, or
