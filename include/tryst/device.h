@@ -31,8 +31,8 @@
  *    the driver: sends and receives of device memory, which stop in the driver, and with
  *    them all progress; and ranks with streams that wait for different collectives at a
  *    time in crossing orders.
- *  - Any other operation may hang where a call behind the wait holds the driver: a send or
- *    receive of device memory; a collective with tensors on another device, or with a
+ *  - Any other operation may hang where a call behind the wait holds the driver: a send
+ *    or receive of device memory; a collective with tensors on another device, or with a
  *    ready event for host memory; a wait from a callback, or with a driver that cannot
  *    write words; and a wait that has to wait for its turn for 2 s: beside 16 others, or
  *    without room in TRYST_SHADOW_BYTES.
