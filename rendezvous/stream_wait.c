@@ -268,7 +268,7 @@ static tryst_status gate_wait(tryst_op *op, const struct memory_ops *memory,
     return TRYST_OK;
 }
 
-/* Time between two looks of a thread that waits for the progress domain. */
+/* Interval at which a waiting thread polls what the progress domain has done. */
 enum { NAP_NS = 50000 };
 
 static void take_nap(void)

@@ -62,7 +62,7 @@ struct gates {
     struct list free; /**< struct gate, the one that was set longest ago first */
     struct list pages;
     struct closed_gates closed;
-    /** Bit per device (modulo 64) whose transfers have their streams (op_device.h). */
+    /** Bit d % 64: the streams for transfers of device d are open (op_device_prepare). */
     _Atomic(uint64_t) prepared;
 };
 

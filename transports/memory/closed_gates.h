@@ -40,7 +40,8 @@ static inline void closed_gates_close(struct closed_gates *gates)
 static inline void closed_gates_add(struct closed_gates *gates, bool is_coll)
 {
     pthread_mutex_lock(&gates->pinning);
-    /* relaxed: the lock orders it for pinning_begin, copier_hold for the copier. */
+    /* relaxed: the lock orders it for pinning_begin. The copier may see a gate of
+     * stream_wait.c late; a take-over closes its gate under copier_hold. */
     atomic_fetch_add_explicit(is_coll ? &gates->colls : &gates->others, 1,
                               memory_order_relaxed);
     pthread_mutex_unlock(&gates->pinning);
@@ -54,9 +55,12 @@ static inline void closed_gates_remove(struct closed_gates *gates, bool is_coll)
                               memory_order_relaxed);
 }
 
-/** Begin to pin. False: a gate is closed, so nothing may be pinned now. */
+/** Begin to pin. False: a gate is closed, so nothing may be pinned now, and pinning_end
+ *  must not follow. `gates` NULL: there are none. */
 static inline bool pinning_begin(struct closed_gates *gates)
 {
+    if (!gates)
+        return true;
     pthread_mutex_lock(&gates->pinning);
     bool may = !atomic_load_explicit(&gates->colls, memory_order_relaxed) &&
                !atomic_load_explicit(&gates->others, memory_order_relaxed);
@@ -67,7 +71,8 @@ static inline bool pinning_begin(struct closed_gates *gates)
 
 static inline void pinning_end(struct closed_gates *gates)
 {
-    pthread_mutex_unlock(&gates->pinning);
+    if (gates)
+        pthread_mutex_unlock(&gates->pinning);
 }
 
 #endif

@@ -97,15 +97,14 @@ static void chunk_carve(struct slots_side *side, struct slot_chunk *chunk)
 /* Allocate a chunk's memory, pinned if that may be now. */
 static tryst_status chunk_alloc(struct slots *slots, struct slot_chunk *chunk)
 {
-    chunk->is_plain = slots->closed && !pinning_begin(slots->closed);
+    chunk->is_plain = !pinning_begin(slots->closed);
     if (chunk->is_plain) {
         chunk->data = mem_alloc(chunk->bytes);
         return chunk->data ? TRYST_OK : TRYST_E_NOMEM;
     }
     tryst_status status =
         chunk->memory->pinned_alloc(chunk->device, chunk->bytes, &chunk->data);
-    if (slots->closed)
-        pinning_end(slots->closed);
+    pinning_end(slots->closed);
     return status;
 }
 

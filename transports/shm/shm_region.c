@@ -394,11 +394,10 @@ static enum pair_copy import_get(struct shm_mapped *mapped, const struct pair_jo
     *import_p = import_find(mapped, job->copy.memory, job->copy.device);
     if (*import_p)
         return PAIR_COPY_OK;
-    if (host->closed && !pinning_begin(host->closed))
+    if (!pinning_begin(host->closed))
         return PAIR_COPY_RETRY;
     *import_p = import_make(mapped, job->copy.memory, job->copy.device);
-    if (host->closed)
-        pinning_end(host->closed);
+    pinning_end(host->closed);
     return *import_p ? PAIR_COPY_OK : PAIR_COPY_DENIED;
 }
 
