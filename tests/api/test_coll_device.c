@@ -726,7 +726,8 @@ static void test_refusals(void **state)
 
 /* ---- urgency ----------------------------------------------------------------------- */
 
-enum { LARGE_COUNT = 6000000, URGENT_TRIES = 5 };
+/* Elements of each large broadcast, which takes 12 ms by its copies alone. */
+enum { LARGE_COUNT = 1500000, LARGE_OPS = 4, URGENT_TRIES = 5 };
 
 /* Start a broadcast of rank 0's device memory to host memory of the other rank. */
 static tryst_op *cast_start(const struct harness_rank *rank, tryst_step *step,
@@ -750,33 +751,39 @@ static void copies_begin_await(const struct harness_rank *rank)
     }
 }
 
-/* Return the time of an urgent broadcast behind a large one, by the large one's time. */
+/* Return the time of an urgent broadcast behind large ones, by the large ones' time. One
+ * that is raised is as large as they are: equally urgent ones take turns. */
 static double urgent_try(struct harness_rank *rank, tryst_step *step,
                          const struct room *room, int64_t *host, bool is_raised)
 {
+    tryst_op *large[LARGE_OPS];
+    char name[] = "large 0";
     harness_barrier(rank, rank->arg);
     uint64_t begin_ns = harness_now_ns();
-    tryst_op *large =
-        cast_start(rank, step, "large", room, host, LARGE_COUNT, TRYST_OP_BACKGROUND);
-    tryst_op *urgent = cast_start(rank, step, "urgent", room, host + LARGE_COUNT, 1,
-                                  is_raised ? TRYST_OP_BACKGROUND : TRYST_OP_PRIORITY);
+    for (int i = 0; i < LARGE_OPS; i++, name[sizeof name - 2]++)
+        large[i] = cast_start(rank, step, name, room, host + i * LARGE_COUNT, LARGE_COUNT,
+                              TRYST_OP_BACKGROUND);
+    tryst_op *urgent = cast_start(
+        rank, step, "urgent", room, host + LARGE_OPS * LARGE_COUNT,
+        is_raised ? LARGE_COUNT : 1, is_raised ? TRYST_OP_BACKGROUND : TRYST_OP_PRIORITY);
     if (is_raised) {
         copies_begin_await(rank);
         CHECK_STATUS(tryst_op_reprioritize(urgent, -1), TRYST_OK);
     }
     harness_end(urgent, TRYST_OK);
     uint64_t urgent_ns = harness_now_ns() - begin_ns;
-    harness_end(large, TRYST_OK);
+    for (int i = 0; i < LARGE_OPS; i++)
+        harness_end(large[i], TRYST_OK);
     return (double)urgent_ns / (double)(harness_now_ns() - begin_ns);
 }
 
-/* Copies of an urgent collective overtake those of a large one, which alone take 48 ms.
- * The best try counts, since the machine may be busy. */
+/* Copies of an urgent collective overtake those of large ones. The best try counts, since
+ * the machine may be busy. */
 static void urgent_main(struct harness_rank *rank)
 {
     struct room room =
         room_open(rank->gpu, 0, ROOM_REGION, LARGE_COUNT * sizeof(int64_t));
-    int64_t *host = calloc(LARGE_COUNT + 1, sizeof *host);
+    int64_t *host = calloc((LARGE_OPS + 1) * LARGE_COUNT, sizeof *host);
     tryst_step *step = harness_step(rank, 1);
     CHECK(host);
     for (int is_raised = 0; is_raised < 2; is_raised++) {
@@ -785,10 +792,10 @@ static void urgent_main(struct harness_rank *rank)
             double ratio = urgent_try(rank, step, &room, host, is_raised);
             best = ratio < best ? ratio : best;
         }
-        if (best > 0.5)
+        if (best > 0.45)
             harness_fail(__FILE__, __LINE__,
-                         "an urgent collective%s takes %.2f of a "
-                         "large one's time",
+                         "an urgent collective%s takes %.2f of the "
+                         "large ones' time",
                          is_raised ? ", raised," : "", best);
     }
     harness_step_close(step);
