@@ -11,7 +11,7 @@
 set -eu
 cd "${1:-$SOURCE}"
 page=docs/design.md
-folders='include core topology transports commsched rendezvous collectives context pipeline tools bindings tests cmake'
+folders='include core topology transports commsched rendezvous collectives context pipeline tools bindings tests cmake examples'
 fail=0
 say() { echo "docs: $1" >&2; fail=1; }
 named() { grep -oE '`'"$1"'`' "$page" | tr -d '`' | sort -u; }

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stencil on a two-dimensional grid that is spread over a grid of ranks: before each
+ * step every rank exchanges the edge of its block with its eight neighbours. The grid is
+ * a torus, so a rank may be its own neighbour, which needs no special case.
+ *
+ * A row of the block is contiguous, and so is a corner: a tensor describes them in place.
+ * A column is not (a tensor of Tryst has no strides), so it is packed and unpacked.
+ *
+ * Each rank also computes the whole grid alone, and compares its block. The numbers are
+ * multiples of a power of two with few digits, so the comparison is exact.
+ *
+ * Run:     tryst-run -n 6 ./halo
+ * Prints:  halo: 3 x 2 ranks, 10 steps, every cell as in the serial grid */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/coll.h>
+
+enum { NX = 12, NY = 8, STEPS = 10, SELF = 4, DIRECTIONS = 9 };
+
+/* The exchange with one neighbour: the cells sent, and those of the halo that receive. */
+struct side {
+    double *edge, *halo; /* first cell of each, in the block */
+    int count;           /* cells */
+    int is_column;       /* cells are a row of the array apart */
+    double packed_out[NY], packed_in[NY];
+    tryst_key *send_key, *recv_key;
+};
+
+static double block[NY + 2]
+                   [NX + 2]; /* rows 1 to NY, columns 1 to NX; around it the halo */
+static struct side sides[DIRECTIONS];
+
+/* End the program unless `status` is TRYST_OK. */
+static void must(tryst_status status)
+{
+    if (status == TRYST_OK)
+        return;
+    fprintf(stderr, "halo: %s\n", tryst_last_error());
+    exit(1);
+}
+
+/* Prepare the side towards (dx, dy), each -1, 0 or 1. What a rank sends in direction d
+ * its neighbour receives from direction 8 - d; the key's index is the sender's d. */
+static void side_open(tryst_group *group, int columns, int rows, int dx, int dy)
+{
+    int me = tryst_group_rank(group), d = 3 * (dy + 1) + dx + 1;
+    int x = (me % columns + dx + columns) % columns,
+        y = (me / columns + dy + rows) % rows;
+    int neighbour = y * columns + x;
+    struct side *side = &sides[d];
+    side->edge = &block[dy > 0 ? NY : 1][dx > 0 ? NX : 1];
+    side->halo = side->edge + dy * (NX + 2) + dx;
+    side->count = (dx ? 1 : NX) * (dy ? 1 : NY);
+    side->is_column = dx && !dy;
+    must(tryst_key_make(group, me, neighbour, "halo", (uint64_t)d, &side->send_key));
+    must(
+        tryst_key_make(group, neighbour, me, "halo", (uint64_t)(8 - d), &side->recv_key));
+}
+
+/* Start the exchange of one side; `ops` receives the send and the receive. */
+static void side_start(tryst_step *step, struct side *side, tryst_op **ops)
+{
+    tryst_tensor out = {.struct_size = sizeof out,
+                        .data = side->edge,
+                        .count = (uint64_t)side->count,
+                        .dtype = TRYST_DTYPE_F64};
+    tryst_tensor in = out;
+    in.data = side->halo;
+    if (side->is_column) {
+        for (int i = 0; i < side->count; i++)
+            side->packed_out[i] = side->edge[i * (NX + 2)];
+        out.data = side->packed_out;
+        in.data = side->packed_in;
+    }
+    must(tryst_send_key(step, side->send_key, &out, NULL, &ops[0]));
+    must(tryst_recv_key(step, side->recv_key, &in, NULL, &ops[1]));
+}
+
+/* Fill in the whole halo. */
+static void exchange(tryst_group *group, uint64_t id)
+{
+    tryst_step *step;
+    tryst_op *ops[2 * DIRECTIONS] = {NULL}; /* a wait skips the NULLs of SELF */
+    must(tryst_step_open(group, id, &step));
+    for (int d = 0; d < DIRECTIONS; d++)
+        if (d != SELF)
+            side_start(step, &sides[d], &ops[2 * d]);
+    must(tryst_wait_all(ops, 2 * DIRECTIONS, TRYST_FOREVER));
+    for (int d = 0; d < DIRECTIONS; d++)
+        for (int i = 0; sides[d].is_column && i < sides[d].count; i++)
+            sides[d].halo[i * (NX + 2)] = sides[d].packed_in[i];
+    for (int i = 0; i < 2 * DIRECTIONS; i++)
+        tryst_op_release(ops[i]);
+    must(tryst_step_close(step, NULL));
+}
+
+/* Make each cell the mean of itself (weight 4), its four neighbours (2) and its four
+ * diagonal ones (1). `cells` and `next` are `width` by `height` with a halo around. */
+static void smooth(const double *cells, double *next, int width, int height)
+{
+    int line = width + 2;
+    for (int y = 1; y <= height; y++) {
+        for (int x = 1; x <= width; x++) {
+            double sum = 0;
+            for (int dy = -1; dy <= 1; dy++)
+                for (int dx = -1; dx <= 1; dx++)
+                    sum += cells[(y + dy) * line + x + dx] * (2 - !!dx) * (2 - !!dy);
+            next[y * line + x] = sum / 16;
+        }
+    }
+}
+
+/* Return the initial value of the cell at (x, y) of the whole grid. */
+static double initial(int x, int y)
+{
+    return (x * 37 + y * 101) % 256;
+}
+
+/* Compute the whole grid without ranks, and return the number of cells of this rank's
+ * block, which begins at (x0, y0), that differ. */
+static int differences(int width, int height, int x0, int y0)
+{
+    int line = width + 2, count = 0;
+    size_t cells = (size_t)line * (size_t)(height + 2);
+    double *now = calloc(cells, sizeof *now), *next = calloc(cells, sizeof *next);
+    if (!now || !next) {
+        perror("halo");
+        exit(1);
+    }
+    for (int i = 0; i < width * height; i++)
+        next[(i / width + 1) * line + i % width + 1] = initial(i % width, i / width);
+    for (int step = 0; step < STEPS; step++) {
+        for (int y = 0; y < height + 2; y++)
+            for (int x = 0; x < width + 2; x++)
+                now[y * line + x] = next[((y + height - 1) % height + 1) * line +
+                                         (x + width - 1) % width + 1];
+        smooth(now, next, width, height);
+    }
+    for (int i = 0; i < NX * NY; i++)
+        count += block[i / NX + 1][i % NX + 1] !=
+                 next[(y0 + i / NX + 1) * line + x0 + i % NX + 1];
+    free(now);
+    free(next);
+    return count;
+}
+
+int main(void)
+{
+    static double next[NY + 2][NX + 2];
+    tryst_ctx *ctx;
+    tryst_group *group;
+    must(tryst_open(NULL, &ctx));
+    must(tryst_group_open(ctx, NULL, &group));
+    int me = tryst_group_rank(group), size = tryst_group_size(group);
+    int rows = size % 2 ? 1 : 2, columns = size / rows;
+    int x0 = me % columns * NX, y0 = me / columns * NY;
+    for (int d = 0; d < DIRECTIONS; d++)
+        if (d != SELF)
+            side_open(group, columns, rows, d % 3 - 1, d / 3 - 1);
+    for (int i = 0; i < NX * NY; i++)
+        block[i / NX + 1][i % NX + 1] = initial(x0 + i % NX, y0 + i / NX);
+    for (uint64_t id = 1; id <= STEPS; id++) {
+        exchange(group, id);
+        smooth(&block[0][0], &next[0][0], NX, NY);
+        memcpy(block, next, sizeof block); /* the halo is received anew */
+    }
+    int wrong = differences(columns * NX, rows * NY, x0, y0);
+    if (wrong)
+        fprintf(stderr, "halo: rank %d: %d cells are wrong\n", me, wrong);
+    else if (me == 0)
+        printf("halo: %d x %d ranks, %d steps, every cell as in the serial grid\n",
+               columns, rows, STEPS);
+    for (int d = 0; d < DIRECTIONS; d++) {
+        tryst_key_release(sides[d].send_key); /* NULL is allowed */
+        tryst_key_release(sides[d].recv_key);
+    }
+    tryst_group_close(group);
+    tryst_close(ctx);
+    return wrong != 0;
+}
