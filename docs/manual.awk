@@ -70,6 +70,7 @@ function escaped(text) {
     gsub(/&/, "\\&amp;", text)
     gsub(/</, "\\&lt;", text)
     gsub(/>/, "\\&gt;", text)
+    gsub(/`/, "", text) # no Markdown within <pre>
     return text
 }
 
