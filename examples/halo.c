@@ -95,20 +95,26 @@ static void exchange(tryst_group *group, uint64_t id)
     must(tryst_step_close(step, NULL));
 }
 
-/* Make each cell the mean of itself (weight 4), its four neighbours (2) and its four
- * diagonal ones (1). `cells` and `next` are `width` by `height` with a halo around. */
-static void smooth(const double *cells, double *next, int width, int height)
+/* Return the weight of a neighbour at (dx, dy) in the mean: of 16, the cell itself has 4,
+ * each of its four neighbours 2, each of the four diagonal ones 1. */
+static int weight(int dx, int dy)
 {
-    int line = width + 2;
-    for (int y = 1; y <= height; y++) {
-        for (int x = 1; x <= width; x++) {
+    return (2 - !!dx) * (2 - !!dy);
+}
+
+/* Make each cell of the block the mean of itself and its neighbours. */
+static void smooth(void)
+{
+    static double next[NY + 2][NX + 2]; /* its halo is never read: it is received anew */
+    for (int y = 1; y <= NY; y++) {
+        for (int x = 1; x <= NX; x++) {
             double sum = 0;
-            for (int dy = -1; dy <= 1; dy++)
-                for (int dx = -1; dx <= 1; dx++)
-                    sum += cells[(y + dy) * line + x + dx] * (2 - !!dx) * (2 - !!dy);
-            next[y * line + x] = sum / 16;
+            for (int d = 0; d < DIRECTIONS; d++)
+                sum += block[y + d / 3 - 1][x + d % 3 - 1] * weight(d % 3 - 1, d / 3 - 1);
+            next[y][x] = sum / 16;
         }
     }
+    memcpy(block, next, sizeof block);
 }
 
 /* Return the initial value of the cell at (x, y) of the whole grid. */
@@ -117,37 +123,37 @@ static double initial(int x, int y)
     return (x * 37 + y * 101) % 256;
 }
 
-/* Compute the whole grid without ranks, and return the number of cells of this rank's
- * block, which begins at (x0, y0), that differ. */
+/* Compute the whole grid, `width` by `height`, without ranks, and return the number of
+ * cells of this rank's block, which begins at (x0, y0), that differ from it. */
 static int differences(int width, int height, int x0, int y0)
 {
-    int line = width + 2, count = 0;
-    size_t cells = (size_t)line * (size_t)(height + 2);
-    double *now = calloc(cells, sizeof *now), *next = calloc(cells, sizeof *next);
-    if (!now || !next) {
+    int cells = width * height, wrong = 0;
+    double *now = calloc(2 * (size_t)cells, sizeof *now), *next = now + cells;
+    if (!now) {
         perror("halo");
         exit(1);
     }
-    for (int i = 0; i < width * height; i++)
-        next[(i / width + 1) * line + i % width + 1] = initial(i % width, i / width);
+    for (int i = 0; i < cells; i++)
+        now[i] = initial(i % width, i / width);
     for (int step = 0; step < STEPS; step++) {
-        for (int y = 0; y < height + 2; y++)
-            for (int x = 0; x < width + 2; x++)
-                now[y * line + x] = next[((y + height - 1) % height + 1) * line +
-                                         (x + width - 1) % width + 1];
-        smooth(now, next, width, height);
+        memset(next, 0, (size_t)cells * sizeof *next);
+        for (int i = 0; i < cells * DIRECTIONS; i++) {
+            int cell = i / DIRECTIONS, dx = i % 3 - 1, dy = i % DIRECTIONS / 3 - 1;
+            int x = (cell % width + dx + width) % width;
+            int y = (cell / width + dy + height) % height;
+            next[cell] += now[y * width + x] * weight(dx, dy) / 16;
+        }
+        memcpy(now, next, (size_t)cells * sizeof *now);
     }
     for (int i = 0; i < NX * NY; i++)
-        count += block[i / NX + 1][i % NX + 1] !=
-                 next[(y0 + i / NX + 1) * line + x0 + i % NX + 1];
+        wrong +=
+            block[i / NX + 1][i % NX + 1] != now[(y0 + i / NX) * width + x0 + i % NX];
     free(now);
-    free(next);
-    return count;
+    return wrong;
 }
 
 int main(void)
 {
-    static double next[NY + 2][NX + 2];
     tryst_ctx *ctx;
     tryst_group *group;
     must(tryst_open(NULL, &ctx));
@@ -162,8 +168,7 @@ int main(void)
         block[i / NX + 1][i % NX + 1] = initial(x0 + i % NX, y0 + i / NX);
     for (uint64_t id = 1; id <= STEPS; id++) {
         exchange(group, id);
-        smooth(&block[0][0], &next[0][0], NX, NY);
-        memcpy(block, next, sizeof block); /* the halo is received anew */
+        smooth();
     }
     int wrong = differences(columns * NX, rows * NY, x0, y0);
     if (wrong)
