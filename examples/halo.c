@@ -27,8 +27,8 @@ struct side {
     tryst_key *send_key, *recv_key;
 };
 
-static double block[NY + 2]
-                   [NX + 2]; /* rows 1 to NY, columns 1 to NX; around it the halo */
+/* This rank's cells are rows 1 to NY and columns 1 to NX; around them is the halo. */
+static double block[NY + 2][NX + 2];
 static struct side sides[DIRECTIONS];
 
 /* End the program unless `status` is TRYST_OK. */
@@ -45,17 +45,16 @@ static void must(tryst_status status)
 static void side_open(tryst_group *group, int columns, int rows, int dx, int dy)
 {
     int me = tryst_group_rank(group), d = 3 * (dy + 1) + dx + 1;
-    int x = (me % columns + dx + columns) % columns,
-        y = (me / columns + dy + rows) % rows;
-    int neighbour = y * columns + x;
+    int x = (me % columns + dx + columns) % columns;
+    int y = (me / columns + dy + rows) % rows, neighbour = y * columns + x;
+    uint64_t index = (uint64_t)d, opposite = (uint64_t)(8 - d);
     struct side *side = &sides[d];
     side->edge = &block[dy > 0 ? NY : 1][dx > 0 ? NX : 1];
     side->halo = side->edge + dy * (NX + 2) + dx;
     side->count = (dx ? 1 : NX) * (dy ? 1 : NY);
     side->is_column = dx && !dy;
-    must(tryst_key_make(group, me, neighbour, "halo", (uint64_t)d, &side->send_key));
-    must(
-        tryst_key_make(group, neighbour, me, "halo", (uint64_t)(8 - d), &side->recv_key));
+    must(tryst_key_make(group, me, neighbour, "halo", index, &side->send_key));
+    must(tryst_key_make(group, neighbour, me, "halo", opposite, &side->recv_key));
 }
 
 /* Start the exchange of one side; `ops` receives the send and the receive. */
