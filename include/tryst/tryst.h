@@ -117,8 +117,9 @@ TRYST_BEGIN_DECLS
 /** The version of these headers. */
 #define TRYST_VERSION \
     TRYST_VERSION_NUMBER(TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH)
-/** True if these headers are of that version or a later one; works in #if too. To test
- *  the loaded library: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
+/** True if these headers are of that version or a later one, also in conditions of the
+ *  preprocessor. To test the loaded library: tryst_version() >=
+ *  TRYST_VERSION_NUMBER(major, minor, patch). */
 #define TRYST_VERSION_AT_LEAST(major, minor, patch) \
     (TRYST_VERSION >= TRYST_VERSION_NUMBER(major, minor, patch))
 

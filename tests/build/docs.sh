@@ -6,12 +6,13 @@
 #
 #   docs/design.md, "Life of a small tensor"
 #
-# The page of the collectives names existing files, and links between pages lead to files and sections. $1: another tree (docs_planted.sh).
+# The guides name public calls, values and settings. The page of the collectives names existing files, and links between
+# pages lead to files and sections. $1: another tree (docs_planted.sh).
 # shellcheck disable=SC2016,SC2086 # backquotes of Markdown; $folders is several words
 set -eu
 cd "${1:-$SOURCE}"
 page=docs/design.md
-folders='include core topology transports commsched rendezvous collectives context pipeline tools bindings tests cmake'
+folders='include core topology transports commsched rendezvous collectives context pipeline tools bindings tests cmake examples'
 fail=0
 say() { echo "docs: $1" >&2; fail=1; }
 named() { grep -oE '`'"$1"'`' "$page" | tr -d '`' | sort -u; }
@@ -31,6 +32,22 @@ named '(struct )?[a-zA-Z]+(_[a-zA-Z]+)+' | sed 's/^struct //' >"$dir/names"
 while read -r name; do
     grep -qx "$name" "$dir/words" || say "$page names $name, which no source does"
 done <"$dir/names"
+
+# Names of the public interface in the guides: calls, types and values in the headers, settings in their page.
+{
+    grep -RhoE '\<(tryst|TRYST)_[a-zA-Z0-9_]+' include
+    sed -nE 's/^\| `(TRYST_[A-Z_]+)`.*/\1/p' docs/settings.md
+} | sort -u >"$dir/public"
+guides='README.md examples/README.md'
+for name in docs/*.md; do
+    [ "$name" = "$page" ] || guides="$guides $name"
+done
+grep -oE '\<(tryst|TRYST)_[a-zA-Z0-9_]+(\.so)?' $guides | grep -vE ':(tryst_torch|TRYST_0$)|\.so$' | sort -u >"$dir/names"
+[ "$(wc -l <"$dir/names")" -ge 100 ] || say "the guides name hardly a call"
+awk -F: 'NR == FNR { public[$1]; next } !($2 in public)' "$dir/public" "$dir/names" >"$dir/wrong"
+while IFS=: read -r guide name; do
+    say "$guide names $name, which is in no public header and no setting"
+done <"$dir/wrong"
 
 sed -n 's/^##* //p' "$page" >"$dir/sections"
 grep -RnoE 'docs/design\.md, "[^"]*"' --include='*.[ch]' --include='*.pml' --include='*.md' \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# README's commands under Install, in a copy of the sources: install below a prefix, compile the example, run it on four
-# ranks, uninstall.
+# README's commands under Install, in a copy of the sources: install below a prefix, compile the example, run it on
+# four ranks, uninstall.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -10,12 +10,9 @@ git -C "$SOURCE" ls-files -z --cached --others --exclude-standard | (cd "$SOURCE
     tar -x -C "$dir/sources"
 cd "$dir/sources"
 ./run install "$dir/prefix"
-awk '$0 == "<!-- test: embed -->" { armed = 1; next }
-     armed && /^```/ { if (inside) exit; inside = 1; next }
-     inside' README.md >"$dir/ring.c"
+grep -m 1 '^cc examples/ring.c ' README.md >"$dir/compile"
 export PATH="$dir/prefix/bin:$PATH" PKG_CONFIG_PATH="$dir/prefix/$LIBDIR/pkgconfig" LD_LIBRARY_PATH="$dir/prefix/$LIBDIR"
-# shellcheck disable=SC2046 # a list of words
-cc "$dir/ring.c" -o "$dir/ring" $(pkg-config --cflags --libs tryst)
-tryst-run -n 4 "$dir/ring"
+sh -e "$dir/compile"
+tryst-run -n 4 ./ring
 ./run uninstall
 [ ! -e "$dir/prefix" ] || { echo "run_install: left: $(find "$dir/prefix")"; exit 1; }

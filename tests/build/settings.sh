@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The table of docs/settings.md is what `tryst-info -c --markdown` prints.
-# With --write the table is replaced.
+# The tables of docs/settings.md are what `tryst-info -c --markdown` prints.
+# With --write they are replaced.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -21,7 +21,7 @@ awk -v begin="$begin" -v end="$end" '$0 == end { exit } inside; $0 == begin { in
     "$SOURCE/docs/settings.md" >"$dir/page"
 [ -s "$dir/page" ] || { echo "settings: docs/settings.md has no table between its two markers"; exit 1; }
 diff "$dir/page" "$dir/now" || {
-    echo "settings: docs/settings.md is out of date; put the table there with"
+    echo "settings: docs/settings.md is out of date; put the tables there with"
     echo "  SOURCE=. TRYST_INFO=build/release/bin/tryst-info tests/build/settings.sh --write"
     exit 1
 }

@@ -3,7 +3,7 @@
 # Print the path of each C, C++ and CUDA file of the tree in the current folder, sorted, for the checks of sources.
 set -eu
 folders=
-for folder in core include topology transports commsched rendezvous collectives context pipeline tools bindings tests; do
+for folder in core include topology transports commsched rendezvous collectives context pipeline tools bindings tests examples; do
     [ ! -d $folder ] || folders="$folders $folder"
 done
 # shellcheck disable=SC2086 # a list of folders

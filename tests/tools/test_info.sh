@@ -29,6 +29,9 @@ says 'BYTES: .*; allowed: ' -c
 says '^| `TRYST_TRANSPORT` | ENUM | `auto` | .*auto\\|self\\|shm\\|ucx\\|ofi' --markdown
 # shellcheck disable=SC2016
 says '^| `TRYST_TRANSPORT` |' -c --markdown
+if [ "$(grep -c '^## ' "$dir/out")" -ne 8 ] || [ "$(grep -c '^|---' "$dir/out")" -ne 8 ]; then
+    bad "the settings are not in 8 groups"
+fi
 says '^ *200  TRYST_E_PEER ' --status
 says '^the peer failed$' --status
 says '^usage: tryst-info' --help

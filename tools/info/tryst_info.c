@@ -30,8 +30,8 @@ static const char help[] =
     "                    the TCP port to use on both hosts instead of 4712\n"
     "  -c, --config      every setting: its variable, value, origin of the value,\n"
     "                    default\n"
-    "      --markdown    the settings as a Markdown table of names, defaults and\n"
-    "                    meanings\n"
+    "      --markdown    the settings as Markdown tables of names, defaults and\n"
+    "                    meanings, by groups\n"
     "      --status      every status code, by band\n"
     "\n"
     "  --live PID|NAME   what the ranks of a process are doing: peers, waiting\n"
@@ -76,9 +76,30 @@ static void cell_print(const char *text)
     }
 }
 
+/* Print the heading of the group that begins with the setting `name`, if one does. */
+static void group_print(const char *name)
+{
+    static const char *const groups[][2] = {
+        {"rank", "Ranks, and how they come together"},
+        {"topology", "The network"},
+        {"shm_ring_bytes", "Ranks of one host, and devices"},
+        {"window_bytes", "Bytes in flight, and their order"},
+        {"stage_bytes", "Memory"},
+        {"eager_max", "Small tensors, and queues that a peer can fill"},
+        {"progress_thread", "Progress"},
+        {"stall_warn", "Logs, traces, recorded steps"},
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strcmp(name, groups[i][0]) == 0)
+            printf("%s## %s\n\n| variable | type | default | meaning |\n"
+                   "|---|---|---|---|\n",
+                   i ? "\n" : "", groups[i][1]);
+}
+
 static int markdown_row(void *arg, const tryst_config_item *item)
 {
     (void)arg;
+    group_print(item->name);
     printf("| `%s` | %s | ", item->environment, item->type);
     if (*item->fallback) {
         printf("`");
@@ -107,12 +128,6 @@ static int config_print(int (*row)(void *arg, const tryst_config_item *item))
     tryst_config_visit(config, row, NULL);
     tryst_config_close(config);
     return 0;
-}
-
-static int markdown_print(void)
-{
-    printf("| variable | type | default | meaning |\n|---|---|---|---|\n");
-    return config_print(markdown_row);
 }
 
 /* ---- preflight --------------------------------------------------------------------- */
@@ -258,7 +273,7 @@ static bool words_check(int argc, char **argv, const struct choice *choice)
 static int choice_run(const struct choice *choice, char **words)
 {
     if (choice->markdown)
-        return markdown_print();
+        return config_print(markdown_row);
     if (choice->config)
         return config_print(config_row);
     if (choice->status)
