@@ -622,8 +622,7 @@ bool Work::stream_wait()
     if (is_streamed_.exchange(true))
         WaitingStreams::remove(); /* an earlier wait has counted this work */
     /* A work that is finished by now may have ended the count before it was begun. */
-    bool waits =
-        operation_.stream_wait(call_.device.index(), *stream) && !is_finished();
+    bool waits = operation_.stream_wait(call_.device.index(), *stream) && !is_finished();
     if (!waits)
         streamed_end();
     else if (has_copies_)
