@@ -8,11 +8,13 @@ its end, ends the process. FAKE_CUDA_DELAY_US and FAKE_CUDA_LAZY of the environm
 """
 
 import contextlib
+import datetime
 import gc
 import inspect
 import signal
 import sys
 import tempfile
+import time
 
 import torch
 import torch.distributed as dist
@@ -37,7 +39,7 @@ STEPS = 20
 NAMES = [name for name in sys.argv[2:] if name != "--whole"] or ["programs", "ddp", "fsdp", "pipelining"]
 WHOLE = "--whole" in sys.argv or len(sys.argv) == 2
 # Sparse tensors and their conversions, which the device does not have; refusals of what is on the CPU.
-LEFT_OUT = {"test_all_reduce_sparse", "test_refused"}
+LEFT_OUT = {"test_all_reduce_sparse", "test_refused", "test_no_elements"}
 
 
 def to_cpu(value):
@@ -96,6 +98,28 @@ def one_world():
         check(bool((tensor == dist.get_world_size()).all()), f"an all-reduce on {device}")
 
 
+def first_message():
+    """The first message with a tensor on a device waits until no stream waits; from then on the host waits."""
+    size, rank = dist.get_world_size(), dist.get_rank()
+    tensors = [torch.ones(1000), torch.ones(1000)]
+    for index, tensor in enumerate(tensors):
+        dist.barrier()
+        if rank == 0:
+            time.sleep(0.3)
+        begin = time.monotonic()
+        work = dist.all_reduce(tensor, async_op=True)
+        work.wait()
+        waited = time.monotonic() - begin
+        sent = dist.isend(torch.ones(10), (rank + 1) % size)
+        both = time.monotonic() - begin
+        dist.recv(torch.zeros(10), (rank - 1) % size)
+        sent.wait()
+        if rank == 1:
+            check(both > 0.2, f"a message began {both * 1000:.0f} ms after a stream's wait of 300 ms")
+            check((waited > 0.2) == (index == 1), f"wait {index} took {waited * 1000:.0f} ms")
+        check(bool((tensor == size).all()), "a sum before a message")
+
+
 def messages():
     """Messages around a ring, also into tensors that are not contiguous."""
     size, rank = dist.get_world_size(), dist.get_rank()
@@ -107,6 +131,7 @@ def messages():
         for work in works:
             work.wait()
         check(torch.equal(received + rank, sent + (rank - 1) % size), "a message")
+    test_operations.test_no_elements(None)  # has messages, too
 
 
 def streams():
@@ -126,6 +151,53 @@ def streams():
             sums = [(tensor + 1).cpu(), (strided + 1).cpu()]
         for one in sums:
             check(bool((one == repeat * size + 1).all()), f"a sum in another stream: {one}")
+
+
+def late():
+    """A wait for a collective returns while a peer has not called it; what is queued behind it reads the result."""
+    size, rank = dist.get_world_size(), dist.get_rank()
+    side = torch.Stream(device=DEVICE)
+    late_by, stops = 0.3, []
+    for shape in ((100000,), (300, 200)) * 2:
+        tensor, copy = torch.ones(shape).t(), torch.zeros(shape).t()  # not contiguous where it has two dimensions
+        shard, whole = torch.zeros(10), torch.ones(10 * size)
+        dist.all_reduce(torch.ones(4))  # the first take-over opens its streams
+        torch.accelerator.current_stream().synchronize()
+        dist.barrier()
+        if rank == 0:
+            time.sleep(late_by)
+        side.wait_stream(torch.accelerator.current_stream())
+        begin = time.monotonic()
+        work = dist.all_reduce(tensor, async_op=True)
+        work.wait()
+        copy.copy_(tensor, non_blocking=True)
+        with fake_gpu.stream(side):
+            dist.reduce_scatter_tensor(shard, whole)
+        stops.append(time.monotonic() - begin)
+        side.synchronize()
+        check(bool((copy == size).all() and (shard == size).all()), "results that a stream waits for")
+    if rank == 1:
+        check(max(stops) < late_by / 2, f"the host stopped in waits, for these seconds: {stops}")
+        if WHOLE:
+            print("two waits beside a late peer, milliseconds:", *(f"{1000 * stop:.1f}" for stop in stops))
+
+
+def failing():
+    """After a failure a stream goes on, and the next call of the process group raises."""
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=datetime.timedelta(seconds=0.3))
+    if rank:
+        tensor = torch.ones(1000)
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        work.wait()
+        tensor.cpu()
+        deadline = time.monotonic() + 5
+        while work.exception() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        check("timeout of 300 ms" in str(work.exception()), f"the exception is {work.exception()}")
+        raises("all_reduce 1 of process group", dist.all_reduce, tensor, group=group)
+        raises("all_reduce 1 of process group", work.wait)
+    dist.barrier()
 
 
 def dropped():
@@ -168,7 +240,7 @@ def refused():
 
 
 def programs():
-    for test in (messages, one_world, operations, streams, dropped, futures, refused):
+    for test in (one_world, operations, streams, late, failing, futures, first_message, dropped, messages, refused):
         test()
         dist.barrier()
 

@@ -73,6 +73,7 @@ Backend::WorkPtr Backend::launch(const View &ranks, Call call, uint64_t number,
                                  const Operation::Submit &submit,
                                  const tryst_op_params &params)
 {
+    open_->unseen_throw();
     std::string what = call.what;
     auto work = c10::make_intrusive<Work>(rank_, std::move(call), number, open_);
     try {

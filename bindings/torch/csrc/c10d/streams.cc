@@ -5,7 +5,11 @@
 
 #include "tensors.h"
 
+#include <atomic>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+#include <chrono>
+#include <thread>
 
 namespace tryst_torch
 {
@@ -42,6 +46,58 @@ void Mark::synchronize() const
     if (event_)
         event_->synchronize();
 #endif
+}
+
+/* c10::Stream::native_handle came in the course of PyTorch 2; the second function is for
+ * a PyTorch without it. */
+template <typename S>
+static auto handle_of(const S &stream, int)
+    -> decltype(std::optional(stream.native_handle()))
+{
+    try {
+        return stream.native_handle();
+    } catch (const c10::Error &) { /* this device has none */
+        return std::nullopt;
+    }
+}
+
+template <typename S> static std::optional<void *> handle_of(const S &, long)
+{
+    return std::nullopt;
+}
+
+std::optional<void *> current_stream(c10::Device device)
+{
+    if (device.is_cpu())
+        return std::nullopt;
+    c10::impl::VirtualGuardImpl driver(device.type());
+    return handle_of(driver.getStream(device), 0);
+}
+
+static std::atomic<bool> has_messages(false);
+static std::atomic<size_t> waiting_streams(0);
+
+/* Sequentially consistent: of add and end_for_messages the later one sees the other. */
+bool WaitingStreams::add()
+{
+    waiting_streams++;
+    if (!has_messages)
+        return true;
+    remove();
+    return false;
+}
+
+void WaitingStreams::remove()
+{
+    waiting_streams--;
+}
+
+/* Each such wait ends: its collective has a deadline, or is ended with its group. */
+void WaitingStreams::end_for_messages()
+{
+    has_messages = true;
+    while (waiting_streams > 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 PoolStream::PoolStream(c10::Device device)

@@ -37,6 +37,24 @@ class Mark
     std::shared_ptr<c10::Event> event_;
 };
 
+/** Return the calling thread's current stream of `device` as the driver has it, a
+ *  CUstream; none for the CPU, and where this PyTorch or its device does not show it. */
+std::optional<void *> current_stream(c10::Device device);
+
+/** Streams of this process that wait for collectives, counted. While one waits, the driver
+ *  may hold the copies of a message, and with them the progress that ends the wait
+ *  (tryst/device.h). So once a message has had a tensor on a device, the host waits in
+ *  the streams' place. Thread: any. */
+class WaitingStreams
+{
+  public:
+    /** Count one. False: the host has to wait. */
+    static bool add();
+    static void remove();
+    /** A message with a tensor on a device follows: return when no stream waits. */
+    static void end_for_messages();
+};
+
 /** While this lives, the calling thread's current stream of `device` is one of PyTorch's
  *  pool. Nothing for the CPU. */
 class PoolStream

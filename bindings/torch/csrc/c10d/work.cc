@@ -13,6 +13,7 @@
 #include <ATen/ThreadLocalState.h>
 #include <algorithm>
 #include <c10/util/Exception.h>
+#include <cstdlib>
 #include <cstring>
 
 namespace tryst_torch
@@ -86,6 +87,31 @@ void OpenWorks::cancel()
     std::lock_guard<std::mutex> lock(mutex_);
     for (Work *work : works_)
         work->cancel();
+}
+
+void OpenWorks::unseen_add(std::exception_ptr error)
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!unseen_)
+        unseen_ = std::move(error);
+}
+
+void OpenWorks::unseen_remove(const std::exception_ptr &error)
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (unseen_ == error)
+        unseen_ = nullptr;
+}
+
+void OpenWorks::unseen_throw()
+{
+    std::exception_ptr error;
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        std::swap(error, unseen_);
+    }
+    if (error)
+        std::rethrow_exception(error);
 }
 
 void OpenWorks::abort_hook_set(int64_t id, std::function<void()> hook)
@@ -311,6 +337,8 @@ void Work::start(const Operation::Submit &submit, const tryst_op_params &params)
 {
     c10::intrusive_ptr<Work> self =
         c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+    if (is_message() && !call_.device.is_cpu())
+        WaitingStreams::end_for_messages();
     extension_ = open_->extension().second;
     log_id_ = log_begin(record(params));
     begun_ = std::chrono::steady_clock::now();
@@ -389,10 +417,7 @@ void Work::ended()
         finished_ = is_short;
     }
     if (is_short) {
-        finish(error_);
-        open_->remove(this);
-        if (!error_)
-            succeeded();
+        finish_known();
         return;
     }
     c10::intrusive_ptr<Work> self =
@@ -412,21 +437,50 @@ void Work::failed()
 }
 
 /* Copy the results, in the calling thread's current stream; where another thread has done
- * so, let this stream wait for its copies. */
+ * so, let this stream wait for its copies. The tensors that are read stay in call_.settle
+ * until the copies have been done. */
 void Work::settle()
 {
     std::lock_guard<std::mutex> lock(settle_mutex_);
-    if (!call_.settle) {
+    if (is_settled_) {
         settled_.await();
         return;
     }
     call_.settle();
-    call_.settle = nullptr;
+    is_settled_ = true;
     settled_ = Mark(call_.device);
 }
 
-/* The same with copies and a future. Runs in the finisher thread. Copies on a device are
- * done before the work is finished: there may be no waiter. */
+/* Copy the results, unless the operation has failed or a waiter has copied, and wait
+ * until the copies have been done: there may be no waiter. Runs in a finisher thread. */
+void Work::settle_wait()
+{
+    if (!error_)
+        settle();
+    Mark copied;
+    {
+        std::lock_guard<std::mutex> lock(settle_mutex_);
+        is_settled_ = true;
+        copied = settled_;
+    }
+    copied.synchronize();
+    std::lock_guard<std::mutex> lock(settle_mutex_);
+    call_.settle = nullptr;
+}
+
+/* The work is complete: let c10d and the process group know. */
+void Work::finish_known()
+{
+    finish(error_);
+    if (error_ && is_streamed_)
+        open_->unseen_add(error_);
+    streamed_end();
+    open_->remove(this);
+    if (!error_)
+        succeeded();
+}
+
+/* The same with copies and a future. Runs in the finisher thread. */
 void Work::settle_and_finish()
 {
     if (is_grave(operation_.status()) || is_timeout())
@@ -434,18 +488,13 @@ void Work::settle_and_finish()
     std::optional<PoolStream> stream;
     try {
         stream.emplace(call_.device);
-        if (has_copies_ && !error_) {
-            settle();
-            settled_.synchronize();
-        }
+        if (has_copies_)
+            settle_wait();
     } catch (...) {
         if (!error_)
             error_ = std::current_exception();
     }
-    finish(error_);
-    open_->remove(this);
-    if (!error_)
-        succeeded();
+    finish_known();
     c10::intrusive_ptr<c10::ivalue::Future> future;
     {
         std::lock_guard<std::mutex> lock(future_mutex_);
@@ -551,8 +600,47 @@ void Work::finish_wait()
     }
 }
 
+/* True if TORCH_TRYST_BLOCKING_WAIT makes the host wait. */
+static bool host_waits()
+{
+    static const bool wanted = [] {
+        const char *text = getenv("TORCH_TRYST_BLOCKING_WAIT");
+        return text && *text && strcmp(text, "0") != 0;
+    }();
+    return wanted;
+}
+
+/* Let the current stream wait, in which copies follow. False: the host has to wait. A
+ * message's wait could hang beside a kernel that is loaded (tryst/device.h). */
+bool Work::stream_wait()
+{
+    if (is_message() || host_waits())
+        return false;
+    std::optional<void *> stream = current_stream(call_.device);
+    if (!stream || !WaitingStreams::add())
+        return false;
+    if (is_streamed_.exchange(true))
+        WaitingStreams::remove(); /* an earlier wait has counted this work */
+    /* A work that is finished by now may have ended the count before it was begun. */
+    bool waits = operation_.stream_wait(call_.device.index(), *stream) && !is_finished();
+    if (!waits)
+        streamed_end();
+    else if (has_copies_)
+        settle();
+    return waits;
+}
+
+/* No stream waits for this work any more. */
+void Work::streamed_end()
+{
+    if (is_streamed_.exchange(false))
+        WaitingStreams::remove();
+}
+
 bool Work::wait(std::chrono::milliseconds timeout)
 {
+    if (timeout <= kNoTimeout && stream_wait())
+        return true;
     tryst_status status = wait_for(timeout);
     bool passed = status == TRYST_E_TIMEOUT;
     std::string dump; /* of the time before the cancel */
@@ -568,6 +656,7 @@ bool Work::wait(std::chrono::milliseconds timeout)
     if (status == TRYST_OK && has_copies_ && !call_.device.is_cpu())
         settle();
     finish_wait();
+    open_->unseen_remove(exception_);
     /* A future is complete after a wait; its functions may still run. */
     if (c10::intrusive_ptr<c10::ivalue::Future> future = future_get())
         future->wait();

@@ -11,6 +11,10 @@
  *  wait. Copies of tensors on a device are queued by the first waiter in its current
  *  stream, or by the finisher in a stream of the pool. The Work and its tensors live
  *  until the library no longer uses the memory, also where the program has dropped them.
+ *
+ *  On a device, a wait() for a collective makes the current stream wait, not the host,
+ *  and returns before the end. If such a collective fails, the stream goes on, and the
+ *  next call of the process group throws the error.
  */
 #ifndef TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
 #define TRYST_BINDINGS_TORCH_CSRC_C10D_WORK_H
@@ -88,6 +92,13 @@ class OpenWorks
         failure_ = status;
     }
 
+    /** Keep the error of a work that the host has not waited for; the oldest is kept. */
+    void unseen_add(std::exception_ptr error);
+    /** A wait throws this error. */
+    void unseen_remove(const std::exception_ptr &error);
+    /** Throw the error that is kept, if there is one, once. */
+    void unseen_throw();
+
     /** End the job's operations on all ranks: an operation failed for the loss of a rank.
      *  Returns at once; any thread. */
     void rank_lost(tryst_status status, const std::string &reason);
@@ -99,8 +110,9 @@ class OpenWorks
     std::weak_ptr<View> view_;
     std::shared_ptr<const GroupName> group_;
     std::atomic<tryst_status> failure_{TRYST_OK};
-    std::mutex mutex_; /* guards works_ */
+    std::mutex mutex_; /* guards works_ and unseen_ */
     std::unordered_set<Work *> works_;
+    std::exception_ptr unseen_;
     std::mutex hooks_mutex_; /* guards the rest */
     std::map<int64_t, std::shared_ptr<std::function<void()>>> abort_hooks_;
     bool abort_hooks_due_ = false;
@@ -171,7 +183,9 @@ class Work : public c10d::Work
     void join(const std::shared_ptr<Parts> &whole);
 
     bool isCompleted() override;
-    /** Wait until the work is finished; throws its error. With a timeout that passes, the
+    /** Wait until the work is finished; throws its error. A collective on a device: let
+     *  the current stream wait, and return; with a timeout, and with
+     *  TORCH_TRYST_BLOCKING_WAIT=1, as on the CPU. With a timeout that passes, the
      *  operation is cancelled on all ranks. If a peer does not agree to a cancel or a
      *  deadline in time, this throws before the end; a later wait has the outcome. */
     bool wait(std::chrono::milliseconds timeout) override;
@@ -195,8 +209,12 @@ class Work : public c10d::Work
   private:
     void ended();
     void settle();
+    void settle_wait();
+    void finish_known();
     void settle_and_finish();
     void succeeded();
+    bool stream_wait();
+    void streamed_end();
     void finish_wait();
     void future_mark();
     c10::intrusive_ptr<c10::ivalue::Future> future_get();
@@ -217,7 +235,8 @@ class Work : public c10d::Work
     std::atomic<float> duration_ms_{0};
     std::shared_ptr<OpenWorks> open_;
     bool has_copies_;         /* a result is copied once the operation has ended */
-    std::mutex settle_mutex_; /* guards call_.settle and settled_ */
+    std::mutex settle_mutex_; /* guards call_.settle, is_settled_ and settled_ */
+    bool is_settled_ = false; /* the copies are queued */
     Mark settled_;            /* behind the copies */
     std::mutex future_mutex_; /* guards the four below */
     c10::intrusive_ptr<c10::ivalue::Future> future_;
@@ -225,7 +244,8 @@ class Work : public c10d::Work
     bool has_succeeded_ = false; /* the hooks have run */
     std::vector<std::shared_ptr<Parts>> wholes_;
     std::atomic<bool> is_cancelled_{false};
-    std::exception_ptr error_; /* written before finished_ */
+    std::atomic<bool> is_streamed_{false}; /* a stream waits in the host's place */
+    std::exception_ptr error_;             /* written before finished_ */
     Operation operation_;
 };
 

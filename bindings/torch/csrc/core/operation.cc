@@ -68,6 +68,13 @@ tryst_status Operation::wait(uint64_t timeout_ns) const
     return tryst_wait(op_, timeout_ns);
 }
 
+bool Operation::stream_wait(int device, void *stream) const
+{
+    std::shared_ptr<Context> context = context_.lock();
+    return context && tryst_op_test(op_) == TRYST_IN_PROGRESS &&
+           tryst_op_stream_wait(op_, device, stream) == TRYST_OK;
+}
+
 void Operation::poll() const
 {
     if (std::shared_ptr<Context> context = context_.lock())

@@ -36,6 +36,11 @@ class Operation
      *  meanwhile. Returns TRYST_E_TIMEOUT when `timeout_ns` passed first. */
     tryst_status wait(uint64_t timeout_ns) const;
 
+    /** Let the work that is queued in `stream`, of CUDA's `device`, after this call wait
+     *  for the operation. False: the operation is complete, or the stream cannot wait.
+     *  Any thread that makes no progress. */
+    bool stream_wait(int device, void *stream) const;
+
     /** Make progress without blocking. Any thread. */
     void poll() const;
 

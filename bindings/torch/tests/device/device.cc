@@ -164,6 +164,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
         stream_now[stream.device_index()] = stream.id();
         return before;
     }
+    void *getStreamNativeHandle(const c10::Stream stream) const override
+    {
+        return stream_of(stream);
+    }
     c10::DeviceIndex deviceCount() const noexcept override
     {
         return c10::DeviceIndex(devices_count());
