@@ -31,7 +31,7 @@ says '^| `TRYST_TRANSPORT` | ENUM | `auto` | .*auto\\|self\\|shm\\|ucx\\|ofi' --
 says '^| `TRYST_TRANSPORT` |' -c --markdown
 says '^ *200  TRYST_E_PEER ' --status
 says '^the peer failed$' --status
-says '^usage: tryst-info' --help
+says '^Usage: tryst-info' --help
 export TRYST_WINDOW_BYTES=8M TRYST_TOKEN=hush
 says '^TRYST_WINDOW_BYTES=8M  (environment; default auto)$' -c
 says '^TRYST_TOKEN=(set)' -c
