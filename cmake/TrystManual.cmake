@@ -30,7 +30,9 @@ function(tryst_made target file script)
     get_filename_component(folder ${file} DIRECTORY)
     string(MAKE_C_IDENTIFIER ${file} id)
     add_custom_command(OUTPUT ${share}/${file}
-        COMMAND ${PROJECT_SOURCE_DIR}/cmake/${script} ${ARGN} > ${share}/${file}.part
+        # not an installed Tryst, and without a RUNPATH too (CMAKE_SKIP_INSTALL_RPATH)
+        COMMAND ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/lib
+                ${PROJECT_SOURCE_DIR}/cmake/${script} ${ARGN} > ${share}/${file}.part
         COMMAND ${CMAKE_COMMAND} -E rename ${share}/${file}.part ${share}/${file}
         DEPENDS ${target} ${PROJECT_SOURCE_DIR}/cmake/${script}
         COMMENT "Generating share/${file}" VERBATIM)

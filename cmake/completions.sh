@@ -4,7 +4,6 @@
 # usage: completions.sh bash|zsh PROGRAM    to standard output
 set -eu
 shell=$1 program=$2
-unset LD_LIBRARY_PATH # it may lead to an installed Tryst
 name=$(basename "$program")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -3,11 +3,10 @@
 # Write the manual page of a program, from what its --help prints, by help2man: the page of the program, then of each of its
 # commands a section. Without a date, so that each build gives the same bytes.
 # usage: man_page.sh HELP2MAN VERSION PROGRAM TEXT SEE COMMAND…    to standard output
-# TEXT is the line under NAME, SEE the other pages, by blanks. LD_LIBRARY_PATH may lead to an installed Tryst: it is unset.
+# TEXT is the line under NAME, SEE the other pages, by blanks.
 set -eu
 help2man=$1 version=$2 program=$3 text=$4 see=$5
 shift 5
-unset LD_LIBRARY_PATH
 name=$(basename "$program")
 
 # part <help2man's options…>
