@@ -11,6 +11,7 @@ trap 'chroot_remove "$dir/root"; rm -rf "$dir"' EXIT
 
 sources_copy "$dir/tryst"
 cd "$dir/tryst"
+PATH=/usr/sbin:/usr/bin:/sbin:/bin # the system's python3
 lacks=$(dpkg-checkbuilddeps 2>&1) || { echo "skipped: $lacks"; exit 77; }
 dpkg-buildpackage -b -uc -us >"$dir/log" 2>&1 || { tail -n 60 "$dir/log"; exit 1; }
 lintian --allow-root --fail-on error,warning "$dir"/tryst_*.changes
