@@ -28,16 +28,16 @@ chroot_mirror() {
 # chroot_make <folder>
 chroot_make() {
     if [ -n "${TRYST_TEST_BASE:-}" ]; then
-        cp -a "$TRYST_TEST_BASE" "$1"
+        cp -a "$TRYST_TEST_BASE" "$1" || return 1
     else
         mirror=$(chroot_mirror)
         [ -n "$mirror" ] || { echo "skipped: apt has no mirror of Debian here"; exit 77; }
         debootstrap --variant=minbase bookworm "$1" "$mirror" >"$1.log" 2>&1 || { tail -n 20 "$1.log"; return 1; }
     fi
-    cp -L /etc/resolv.conf "$1/etc/resolv.conf"
-    mount -t proc proc "$1/proc"
-    mount --rbind /sys "$1/sys"
-    mount -t tmpfs tmpfs "$1/dev/shm"
+    cp -L /etc/resolv.conf "$1/etc/resolv.conf" &&
+        mount -t proc proc "$1/proc" &&
+        mount --rbind /sys "$1/sys" &&
+        mount -t tmpfs tmpfs "$1/dev/shm"
 }
 
 # chroot_remove <folder>: of a chroot that is half made, too.

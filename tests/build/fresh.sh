@@ -33,15 +33,22 @@ nothing_left() {
     left=$(tryst_left "$dir/root")
     [ -z "$left" ] || { echo "left: $left"; return 1; }
 }
-user_make() {
-    root apt-get -q update
-    root apt-get -q install -y --no-install-recommends sudo
-    root useradd -m -s /bin/bash user
-    echo 'user ALL=(ALL) NOPASSWD: ALL' >"$dir/root/etc/sudoers.d/user"
-    sources_copy "$dir/root/home/user/tryst"
-    root chown -R user:user /home/user
-    # how pip reaches packages here
-    [ ! -f /etc/pip.conf ] || cp -L /etc/pip.conf "$dir/root/etc/pip.conf"
+user_make() { # each command behind &&: a step's functions run without set -e
+    root apt-get -q update &&
+        root apt-get -q install -y --no-install-recommends sudo &&
+        root useradd -m -s /bin/bash user &&
+        echo 'user ALL=(ALL) NOPASSWD: ALL' >"$dir/root/etc/sudoers.d/user" &&
+        sources_copy "$dir/root/home/user/tryst" &&
+        root chown -R user:user /home/user &&
+        pip_configure
+}
+# pip reaches packages as it does here: by the same file, and the certificates that the file names.
+pip_configure() {
+    [ -f /etc/pip.conf ] || return 0
+    certificates=$(sed -n 's/^cert *= *//p' /etc/pip.conf)
+    cp -L /etc/pip.conf "$dir/root/etc/pip.conf" || return 1
+    [ -n "$certificates" ] || return 0
+    mkdir -p "$dir/root$(dirname "$certificates")" && cp -L "$certificates" "$dir/root$certificates"
 }
 
 # README's example: the block behind its mark
