@@ -39,10 +39,10 @@ user_make() { # each command behind &&: a step's functions run without set -e
         root useradd -m -s /bin/bash user &&
         echo 'user ALL=(ALL) NOPASSWD: ALL' >"$dir/root/etc/sudoers.d/user" &&
         sources_copy "$dir/root/home/user/tryst" &&
-        root chown -R user:user /home/user &&
-        pip_configure
+        root chown -R user:user /home/user
 }
-# pip reaches packages as it does here: by the same file, and the certificates that the file names.
+# pip reaches packages as it does here: by the same file, and the certificates that the file names (in the place of those
+# that python3-venv brings).
 pip_configure() {
     [ -f /etc/pip.conf ] || return 0
     certificates=$(sed -n 's/^cert *= *//p' /etc/pip.conf)
@@ -70,6 +70,7 @@ step "man tryst-run" says '^SYNOPSIS' 'man tryst-run'
 step "completion" says '--ranks' "bash -c '. /usr/local/share/bash-completion/completions/tryst-run
     COMP_WORDS=(tryst-run --r) COMP_CWORD=1; _tryst_run; echo \"\${COMPREPLY[@]}\"'"
 step "a virtual environment" user 'sudo apt-get -q install -y --no-install-recommends python3-venv && python3 -m venv venv'
+step "pip's settings" pip_configure
 step "pip install ./bindings/python" user '. venv/bin/activate && pip install ./bindings/python'
 step "ring.py" user '. venv/bin/activate && tryst-run -n 4 python3 bindings/python/examples/ring.py'
 step "./run uninstall" user './run uninstall'
