@@ -7,6 +7,7 @@ set -eu
 . "$SOURCE/tests/build/chroot.sh"
 chroot_need "$0" dpkg-buildpackage dh lintian
 dir=$(mktemp -d)
+trap 'exit 1' HUP INT TERM
 trap 'chroot_remove "$dir/root"; rm -rf "$dir"' EXIT
 
 sources_copy "$dir/tryst"
@@ -18,7 +19,7 @@ lintian --allow-root --fail-on error,warning "$dir"/tryst_*.changes
 for package in libtryst0.1 libtryst-dev tryst-tools python3-tryst; do
     [ -s "$(echo "$dir/${package}"_*.deb)" ] || { echo "debian: no package $package"; exit 1; }
 done
-dpkg-deb -c "$dir"/tryst-tools_*.deb | grep -q '/man1/tryst-run\.1\.gz' || { echo "debian: tryst-tools has no manual"; exit 1; }
+dpkg-deb -c "$dir"/tryst-tools_*.deb | grep '/man1/tryst-run\.1\.gz' >/dev/null || { echo "debian: tryst-tools has no manual"; exit 1; }
 
 chroot_make "$dir/root"
 inside() { chroot_run "$dir/root" "$@"; }
@@ -37,3 +38,4 @@ with tryst.open() as group:
 inside sh -c 'dpkg --purge $(dpkg-query -W -f "\${Package}\n" | grep tryst)'
 left=$(tryst_left "$dir/root")
 [ -z "$left" ] || { echo "debian: the packages leave:"; echo "$left"; exit 1; }
+echo "debian: the packages build, install, run and are removed; lintian has nothing to say"

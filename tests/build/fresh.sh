@@ -7,6 +7,7 @@ set -eu
 . "$SOURCE/tests/build/chroot.sh"
 chroot_need "$0"
 dir=$(mktemp -d)
+trap 'exit 1' HUP INT TERM
 trap 'chroot_remove "$dir/root"; rm -rf "$dir"' EXIT
 
 # step <name> <command…>
