@@ -30,7 +30,7 @@ for program in "$INSTALL"/bin/*; do
     grep -q '^\.so ' "man1/$name.1" && { [ -s "$(sed 's/^\.so //' "man1/$name.1")" ] || bad "$name.1 leads nowhere"; continue; }
     grep -q '^\.TH [A-Z_-]* "1" "" ' "man1/$name.1" || bad "$name.1 has a date"
     if command -v man >/dev/null; then
-        man --warnings -l "man1/$name.1" >/dev/null 2>"$dir/warnings" || bad "man cannot show $name.1"
+        MANWIDTH=80 man --warnings -l "man1/$name.1" >/dev/null 2>"$dir/warnings" || bad "man cannot show $name.1"
         [ ! -s "$dir/warnings" ] || bad "$name.1: $(cat "$dir/warnings")"
     fi
     sed 's/\\f.//g; s/\\//g' "man1/$name.1" >"$dir/text"
