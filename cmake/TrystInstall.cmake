@@ -20,6 +20,9 @@ install(TARGETS ${shared} EXPORT tryst_shared)
 install(TARGETS ${static} EXPORT tryst_static)
 install(EXPORT tryst_shared NAMESPACE tryst:: FILE tryst-shared.cmake DESTINATION ${package_dir})
 install(EXPORT tryst_static NAMESPACE tryst:: FILE tryst-static.cmake DESTINATION ${package_dir})
+# The build tree too is a package: -Dtryst_DIR=<build folder>.
+export(EXPORT tryst_shared NAMESPACE tryst:: FILE ${PROJECT_BINARY_DIR}/tryst-shared.cmake)
+export(EXPORT tryst_static NAMESPACE tryst:: FILE ${PROJECT_BINARY_DIR}/tryst-static.cmake)
 
 configure_package_config_file(cmake/tryst-config.cmake.in tryst-config.cmake
     INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)

@@ -79,7 +79,7 @@ function(tryst_library name)
         OUTPUT_NAME ${name} LINKER_LANGUAGE C EXPORT_NAME ${alias}_static)
     target_include_directories(${name}_static INTERFACE ${include})
     target_link_libraries(${name}_static PUBLIC ${needs_static}
-                                         PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs} m)
+                                         PRIVATE Threads::Threads ${CMAKE_DL_LIBS} ${libs} m)
 endfunction()
 
 configure_file(cmake/tryst.map.in tryst.map @ONLY)

@@ -85,6 +85,33 @@ static bool refuse_number(const struct tool *tool, const struct tool_option *row
                   (unsigned long long)row->least, (unsigned long long)row->most);
 }
 
+/* True if `text` is one of the words of `values`. */
+static bool word_listed(const char *values, const char *text)
+{
+    size_t length = strlen(text);
+    for (const char *at = values; *at; at += strspn(at, " ")) {
+        size_t bytes = strcspn(at, " ");
+        if (bytes == length && strncmp(at, text, bytes) == 0)
+            return true;
+        at += bytes;
+    }
+    return false;
+}
+
+/* Report that the value must be "one, another or a third". */
+static bool refuse_word(const struct tool *tool, const struct tool_option *row,
+                        const char *text)
+{
+    char words[256];
+    size_t used = 0;
+    for (const char *at = row->values; *at && used < sizeof words; at++) {
+        const char *between = *at != ' ' ? "" : strchr(at + 1, ' ') ? ", " : " or ";
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%.1s", between,
+                                 *at == ' ' ? "" : at);
+    }
+    return refuse(tool, row, text, "%s; see %s --help", words, tool->name);
+}
+
 static bool option_row_parse(const struct tool *tool, const struct tool_option *row,
                              const char *text, void *options)
 {
@@ -93,6 +120,9 @@ static bool option_row_parse(const struct tool *tool, const struct tool_option *
     switch (row->kind) {
     case TOOL_FLAG: *(bool *)place = true; return true;
     case TOOL_TEXT: *(const char **)place = text; return true;
+    case TOOL_WORD:
+        *(const char **)place = text;
+        return word_listed(row->values, text) || refuse_word(tool, row, text);
     case TOOL_COUNT:
         if (!tool_number_parse(text, row->least, row->most, &number))
             return refuse_number(tool, row, text);
@@ -150,7 +180,12 @@ static bool is_allowed(const struct tool *tool, const struct tool_option *row)
     const char *const *name = tool->allowed;
     while (name && *name && strcmp(*name, row->name) != 0)
         name++;
-    if (!name || *name)
+    return !name || *name;
+}
+
+static bool allowed_check(const struct tool *tool, const struct tool_option *row)
+{
+    if (is_allowed(tool, row))
         return true;
     fprintf(stderr, "%s: --%s is not allowed here; see --help\n", tool->name, row->name);
     return false;
@@ -164,18 +199,73 @@ static void version_print(const char *name)
     printf("commit %s; modules: %s\n", TOOL_COMMIT, TOOL_MODULES);
 }
 
+/* Print the help, with the program's name of this call. */
+static void help_print(const struct tool *tool)
+{
+    const char *at = tool->help, *found;
+    size_t bytes = strcspn(tool->name, " "); /* "pp_bench schedules" */
+    while (tool->help_name && (found = strstr(at, tool->help_name)) != NULL) {
+        printf("%.*s%.*s", (int)(found - at), at, (int)bytes, tool->name);
+        at = found + strlen(tool->help_name);
+    }
+    fputs(at, stdout);
+}
+
+/* ---- the table --------------------------------------------------------------------- */
+
+static const char *column_of(const struct tool_option *row)
+{
+    return row->kind == TOOL_FLAG      ? "flag"
+           : row->values || row->value ? "word"
+           : row->kind == TOOL_TEXT    ? "file"
+                                       : "value";
+}
+
+static void row_print(const struct tool_option *row)
+{
+    const char *value;
+    printf("option\t");
+    if (row->name)
+        printf("--%s ", row->name);
+    if (row->letter)
+        printf("-%c", row->letter);
+    printf("\t%s\t%s", column_of(row), row->values ? row->values : "");
+    for (int i = 0; row->value && (value = row->value(i)) != NULL; i++)
+        printf("%s%s", i ? " " : "", value);
+    putchar('\n');
+}
+
+static void table_print(const struct tool *tool)
+{
+    const char *command;
+    if (tool->words_end)
+        puts("program");
+    for (int i = 0; tool->command && (command = tool->command(i)) != NULL; i++)
+        printf("command\t%s\n", command);
+    for (int i = 0; i < tool->rows_count; i++)
+        if (is_allowed(tool, &tool->rows[i]))
+            row_print(&tool->rows[i]);
+    printf("option\t--help -h\tflag\t\noption\t--version\tflag\t\n");
+}
+
+/* ---- the command line -------------------------------------------------------------- */
+
 enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
                                  void *options)
 {
     struct option longs[ROWS_MAX + 3];
     char letters[2 * ROWS_MAX + 3];
     int what;
+    if (argc == 2 && strcmp(argv[1], "--options") == 0) {
+        table_print(tool);
+        return TOOL_DONE;
+    }
     opterr = 0;
     getopt_fill(tool, longs, letters);
     while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         const struct tool_option *row = row_find(tool, what);
         if (what == 'h') {
-            fputs(tool->help, stdout);
+            help_print(tool);
             return TOOL_DONE;
         }
         if (what == VERSION) {
@@ -186,7 +276,7 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
             fprintf(stderr, "%s: %s %s; see %s --help\n", tool->name, argv[optind - 1],
                     what == ':' ? "needs a value" : "is unknown, or takes no value",
                     tool->name);
-        if (!row || !is_allowed(tool, row) ||
+        if (!row || !allowed_check(tool, row) ||
             !option_row_parse(tool, row, optarg, options))
             return TOOL_REFUSED;
     }

@@ -16,6 +16,7 @@
 enum tool_value {
     TOOL_FLAG,   /**< no value: a bool becomes true */
     TOOL_TEXT,   /**< const char * */
+    TOOL_WORD,   /**< const char *, one of `values` */
     TOOL_COUNT,  /**< int, from `least` to `most` */
     TOOL_NUMBER, /**< uint64_t, from `least` to `most` */
     TOOL_BYTES,  /**< uint64_t, from `least` to `most`: "1500", "64K", "1MiB", "40G" */
@@ -32,23 +33,44 @@ struct tool_option {
     /** Parse and store a value of TOOL_OTHER. False if it is refused, after a message on
      *  stderr. */
     bool (*read)(const char *text, void *options);
+    /** The words that the value can be, with blanks between, for completion and for
+     *  TOOL_WORD; NULL: not listed. */
+    const char *values;
+    /** The same by number, for words that the library lists. NULL after the last. */
+    const char *(*value)(int i);
 };
+
+/** The words of --transport. */
+#define TOOL_TRANSPORTS "auto shm ucx ofi"
 
 struct tool {
     const char *name, *help;
+    /** The name of the program in `help`, which is printed as the one of `name`; NULL:
+     *  `help` is printed as it is. */
+    const char *help_name;
     /** All options but --help and --version, which every tool has. */
     const struct tool_option *rows;
     int rows_count;
     /** Long names of the options that may be given, NULL at the end; NULL: all. */
     const char *const *allowed;
     bool words_end; /**< true: options end at the first word */
+    /** The commands that can be the first word, by number, NULL after the last. A command
+     *  may go on with an option that gives it others ("sched --simulate"). NULL: none. */
+    const char *(*command)(int i);
 };
 
 /** The next step of main: run, end with 0, or end with the status for bad usage. */
 enum tool_next { TOOL_GO, TOOL_DONE, TOOL_REFUSED };
 
 /** Read the options; words begin at getopt's `optind`. TOOL_DONE: --help or --version
- *  was given, and its text printed. TOOL_REFUSED: a message is on stderr. */
+ *  was given, and its text printed. TOOL_REFUSED: a message is on stderr.
+ *
+ *  --options as the only argument, which no help names, prints the table for the
+ *  generator of completions (cmake/completions.sh), TAB between the columns:
+ *
+ *      program                                  if options end at the first word
+ *      command  plan
+ *      option   --output -o  file|flag|value|word  the words */
 enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
                                  void *options);
 

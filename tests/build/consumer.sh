@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A consumer builds and runs with the installed files only: by find_package, shared and
-# static, by pkg-config, and by dlopen.
+# static, by pkg-config, and by dlopen; and by find_package with the build tree.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -14,23 +14,24 @@ expect() { # <what> <command…>
     [ "$said" = "$VERSION" ] || { echo "consumer: $what prints '$said', not $VERSION"; exit 1; }
 }
 
-"$CMAKE" -S "$SOURCE/tests/build/consumer" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$INSTALL" >"$dir/log" ||
-    { cat "$dir/log"; exit 1; }
-"$CMAKE" --build "$dir/build" >"$dir/log" || { cat "$dir/log"; exit 1; }
-expect "find_package, shared" "$dir/build/consumer_shared"
-expect "find_package, static" "$dir/build/consumer_static"
-expect "find_package, topology" "$dir/build/consumer_topology"
-expect "find_package, static topology" "$dir/build/consumer_topology_static"
+# consumers_build <folder> <where Tryst is>
+consumers_build() {
+    "$CMAKE" -S "$SOURCE/tests/build/consumer" -B "$dir/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_C_COMPILER="$CC" "$2" >"$dir/log" || { cat "$dir/log"; exit 1; }
+    "$CMAKE" --build "$dir/$1" >"$dir/log" || { cat "$dir/log"; exit 1; }
+    for program in shared static topology topology_static pipeline pipeline_static; do
+        [ "$PIPELINE" = ON ] || case $program in pipeline*) continue ;; esac
+        expect "find_package, $1, $program" "$dir/$1/consumer_$program"
+    done
+}
+consumers_build build "-DCMAKE_PREFIX_PATH=$INSTALL"
+consumers_build tree "-Dtryst_DIR=$BUILD"
+"$READELF" -d "$dir/tree/consumer_shared" | grep -qF "[$BUILD/lib" || { echo "consumer: not the build tree's library"; exit 1; }
 for static in consumer_static consumer_topology_static; do
     "$READELF" -d "$dir/build/$static" | grep 'NEEDED.*libtryst' &&
         { echo "consumer: $static loads a library of Tryst"; exit 1; }
 done
 "$dir/build/consumer_dlopen" "$lib/libtryst.so"
-if [ "$PIPELINE" = ON ]; then
-    expect "find_package, pipeline" "$dir/build/consumer_pipeline"
-    expect "find_package, static pipeline" "$dir/build/consumer_pipeline_static"
-fi
 
 PKG_CONFIG_PATH=$lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 export PKG_CONFIG_PATH

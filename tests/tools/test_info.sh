@@ -34,7 +34,7 @@ if [ "$(grep -c '^## ' "$dir/out")" -ne 8 ] || [ "$(grep -c '^|---' "$dir/out")"
 fi
 says '^ *200  TRYST_E_PEER ' --status
 says '^the peer failed$' --status
-says '^usage: tryst-info' --help
+says '^Usage: tryst-info' --help
 export TRYST_WINDOW_BYTES=8M TRYST_TOKEN=hush
 says '^TRYST_WINDOW_BYTES=8M  (environment; default auto)$' -c
 says '^TRYST_TOKEN=(set)' -c

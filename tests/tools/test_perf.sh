@@ -76,5 +76,5 @@ refused bandwidth --no-such-option
 refused preempt --background 1
 refused preempt --every 0
 "$perf" --help >"$dir/out" || bad "--help fails"
-grep -q '^usage: tryst-perf' "$dir/out" || bad "--help does not contain the usage"
+grep -q '^Usage: tryst-perf' "$dir/out" || bad "--help does not contain the usage"
 exit $fail

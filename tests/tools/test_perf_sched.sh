@@ -161,7 +161,7 @@ refused --profile "$dir/step.json" --check
 "$perf" allreduce --simulate >"$dir/out" 2>"$dir/err" && bad "allreduce --simulate passes"
 
 "$perf" sched --help >"$dir/out" || bad "--help fails"
-grep -q '^usage: tryst-perf sched' "$dir/out" || bad "--help does not contain the usage"
+grep -q '^Usage: tryst-perf sched' "$dir/out" || bad "--help does not contain the usage"
 
 fails() { # <text> <options…>
     text=$1

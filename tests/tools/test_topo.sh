@@ -95,10 +95,10 @@ says 'lower bound  5 s per Gbit' plan --input slow.json
 says '^2 links$' explain --input slow.json --from h0 --to h2
 says 'bottleneck: sw0 -> h2, 0.4 Gbit/s' explain --input slow.json --from h0 --to 2
 says '1 MiB: 21.01 ms predicted, 40 us of it latency' explain --input slow.json --from h0 --to h2 --size 1M
-says '^usage: tryst-topo ' --help
+says '^Usage: tryst-topo ' --help
 says 'What 1 Gbit is' plan --help
-says 'usage: tryst-topo verify' verify --help
-says 'usage: tryst-topo explain' explain -h
+says 'Usage: tryst-topo verify' verify --help
+says 'Usage: tryst-topo explain' explain -h
 says '^b0    NET 0.05  X' --input racks.json
 grep -q 'LOC 0' out && bad "ranks of two racks have no wire between them"
 says '"tryst_graph"' --input slow.json --format json

@@ -216,7 +216,7 @@ static tryst_status compare(const struct second_run *self, struct bench_result *
                            &replayed, words, sizeof words) &&
         replicas_equal(self, result, words, sizeof words);
     if (!result->checked) {
-        fprintf(stderr, "pp_bench: check failed: %s\n", words);
+        fprintf(stderr, "%s: check failed: %s\n", bench_name(), words);
         return TRYST_E_MISMATCH;
     }
     fprintf(bench_human(self->options), "check: %s\n", words);
@@ -241,7 +241,7 @@ tryst_status bench_check(const struct bench_run *run, struct bench_result *resul
         status = copy_weights(&self);
     }
     if (status != TRYST_OK) {
-        fprintf(stderr, "pp_bench: the replay failed: %s\n", tryst_last_error());
+        fprintf(stderr, "%s: the replay failed: %s\n", bench_name(), tryst_last_error());
     } else {
         status = compare(&self, result);
     }

@@ -23,12 +23,14 @@
 
 static const char help[] =
     "Usage: pp_bench [options]\n"
-    "       pp_bench schedules [--trace NAME] [-n RANKS] [--microbatches N]\n"
+    "  or:  pp_bench schedules [--trace NAME] [-n RANKS] [--microbatches N]\n"
+    "\n"
     "Train a small model on the bytes of a file, its layers spread over ranks\n"
     "(pipeline parallelism), and report the cost. Started by tryst-run, torchrun or\n"
     "mpirun, pp_bench is one rank; else it starts its ranks on this machine itself.\n"
     "\n"
-    "  -n RANKS                 ranks to start here (default 4)\n"
+    "Options:\n"
+    "  -n RANKS                 ranks to start here (4)\n"
     "      --dp N               replicas of each stage: RANKS / N stages, each on N\n"
     "                           ranks, which share the micro-batches of a step and sum\n"
     "                           their gradients layer by layer while backwards and the\n"
@@ -68,7 +70,8 @@ static const char help[] =
     "                           tryst-topo (detected)\n"
     "      --precision NAME     of a device: bf16, fp32 or tf32 (bf16)\n"
     "      --recompute          on a device, compute activations again in the backward\n"
-    "      --device-memory SIZE limit of a rank's weights and activations there, such\n"
+    "      --device-memory SIZE\n"
+    "                           limit of a rank's weights and activations there, such\n"
     "                           as 40G (all that is free)\n"
     "      --data FILE          text to learn (" DATA_DEFAULT ", else Tryst's LICENSE)\n"
     "      --transport NAME     auto, shm, ucx, ofi; self runs the ranks as threads of\n"
@@ -86,11 +89,28 @@ static const char help[] =
     "\n"
     "Exit status: 0 done, 1 the run or the check failed, 2 the command line is wrong.\n";
 
+const char *bench_name(void)
+{
+    const char *name = program_invocation_short_name;
+    return strcmp(name, "tryst-bench") == 0 ? name : "pp_bench";
+}
+
+const char *bench_schedule_name(int i)
+{
+    const tryst_schedule *schedule = tryst_program_schedule(i);
+    return schedule ? schedule->name : NULL;
+}
+
+static const char *command_name(int i)
+{
+    return i == 0 ? "schedules" : NULL;
+}
+
 TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("pp_bench: ", stderr);
+    fprintf(stderr, "%s: ", bench_name());
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
@@ -159,27 +179,27 @@ static const struct tool_option rows[] = {
     {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 4096},
     {"dp", 0, TOOL_COUNT, AT(replicas), 1, 4096},
     {"no-overlap", 0, TOOL_FLAG, AT(no_overlap)},
-    {"model", 0, TOOL_OTHER, .read = read_model},
+    {"model", 0, TOOL_OTHER, .read = read_model, .values = "gpt mlp sleep:"},
     {"sleep-gradient", 0, TOOL_BYTES, AT(model.sleep_gradient_bytes), 1, UINT64_MAX},
     {"sleep-activation", 0, TOOL_BYTES, AT(model.sleep_activation_bytes), 1, UINT64_MAX},
     {"layers", 0, TOOL_COUNT, AT(model.layers), 1, 100000},
     {"hidden", 0, TOOL_COUNT, AT(model.hidden), 1, 65536},
     {"heads", 0, TOOL_COUNT, AT(model.heads), 1, 1024},
     {"seq", 0, TOOL_COUNT, AT(model.seq), 1, 65536},
-    {"schedule", 0, TOOL_TEXT, AT(schedule)},
+    {"schedule", 0, TOOL_TEXT, AT(schedule), .value = bench_schedule_name},
     {"microbatches", 0, TOOL_COUNT, AT(microbatches), 1, 65536},
     {"microbatch-size", 0, TOOL_COUNT, AT(model.microbatch_size), 1, 65536},
     {"steps", 0, TOOL_COUNT, AT(steps), 1, 1000000000},
-    {"optimizer", 0, TOOL_OTHER, .read = read_optimizer},
+    {"optimizer", 0, TOOL_OTHER, .read = read_optimizer, .values = "adam sgd"},
     {"lr", 0, TOOL_RATE, AT(optimizer.lr)},
     {"seed", 0, TOOL_NUMBER, AT(model.seed), 0, UINT64_MAX},
-    {"device", 0, TOOL_OTHER, .read = read_device},
-    {"precision", 0, TOOL_OTHER, .read = read_precision},
+    {"device", 0, TOOL_OTHER, .read = read_device, .values = "host cuda reference"},
+    {"precision", 0, TOOL_OTHER, .read = read_precision, .values = "bf16 fp32 tf32"},
     {"recompute", 0, TOOL_FLAG, AT(device.recompute)},
     {"device-memory", 0, TOOL_BYTES, AT(device.memory_bytes_max), 1, UINT64_MAX},
     {"topology", 0, TOOL_TEXT, AT(device.topology)},
     {"data", 0, TOOL_TEXT, AT(data)},
-    {"transport", 0, TOOL_TEXT, AT(transport)},
+    {"transport", 0, TOOL_TEXT, AT(transport), .values = TOOL_TRANSPORTS " self"},
     {"check", 0, TOOL_FLAG, AT(check)},
     {"trace", 0, TOOL_TEXT, AT(trace)},
     {"timeline", 0, TOOL_TEXT, AT(timeline)},
@@ -508,16 +528,18 @@ enum tool_next bench_options_read(int argc, char **argv, int size,
         .replicas = 1,
         .schedule = TRYST_SCHEDULE_DEFAULT,
         .steps = STEPS_DEFAULT};
-    const struct tool tool = {.name = "pp_bench",
+    const struct tool tool = {.name = bench_name(),
                               .help = help,
+                              .help_name = "pp_bench",
                               .rows = rows,
-                              .rows_count = sizeof rows / sizeof *rows};
+                              .rows_count = sizeof rows / sizeof *rows,
+                              .command = command_name};
     enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO) {
         return next;
     }
     if (optind < argc) {
-        refuse("%s: not an option; see pp_bench --help", argv[optind]);
+        refuse("%s: not an option; see %s --help", argv[optind], bench_name());
         return TOOL_REFUSED;
     }
     if (size > 0 && options.ranks > 0 && options.ranks != size) {

@@ -45,6 +45,11 @@ struct bench_options {
     tryst_program *program; /**< checked */
 };
 
+/** Return the name by which the program was called: tryst-bench, or pp_bench. */
+const char *bench_name(void);
+/** Return the name of schedule `i`; NULL: there is none. */
+const char *bench_schedule_name(int i);
+
 /** Read and check the command line. `size` is the number of ranks that a launcher
  *  started, 0 without a launcher. Errors go to stderr, the text of `--help` to stdout.
  *  Sets *options_p only if it returns TOOL_GO; bench_options_close frees what it

@@ -127,8 +127,8 @@ static tryst_status find_topology(struct place_work *work, struct bench_run *run
         return bench_fail(run, status, "--topology: %s", tryst_last_error());
     }
     if (tryst_group_local_rank(run->group) == 0) {
-        fprintf(stderr, "pp_bench: cannot detect the topology of this machine: %s\n",
-                tryst_last_error());
+        fprintf(stderr, "%s: cannot detect the topology of this machine: %s\n",
+                bench_name(), tryst_last_error());
     }
     return TRYST_OK;
 }
@@ -152,7 +152,7 @@ static tryst_status choose(struct place_work *work, struct bench_run *run)
     }
     run->ordinal = work->of[tryst_group_local_rank(run->group)];
     if (tryst_group_local_rank(run->group) == 0) {
-        fprintf(stderr, "pp_bench: %s\n", text);
+        fprintf(stderr, "%s: %s\n", bench_name(), text);
     }
     tryst_text_free(text);
     return TRYST_OK;

@@ -36,7 +36,7 @@ static const char *memory_hint(const struct bench_run *run, tryst_status status)
 /* Print the engine's sentence, and abort scope 0 with the cause alone. */
 static tryst_status engine_failed(struct bench_run *run, tryst_status status)
 {
-    fprintf(stderr, "pp_bench: rank %d: %s%s\n", run->rank,
+    fprintf(stderr, "%s: rank %d: %s%s\n", bench_name(), run->rank,
             tryst_engine_error(run->engine), memory_hint(run, status));
     if (run->scope) {
         tryst_step_abort(run->scope, status, tryst_engine_cause(run->engine));
@@ -52,7 +52,7 @@ tryst_status bench_fail(struct bench_run *run, tryst_status status, const char *
     va_start(args, format);
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    fprintf(stderr, "pp_bench: rank %d: %s\n", run->rank, words);
+    fprintf(stderr, "%s: rank %d: %s\n", bench_name(), run->rank, words);
     if (run->engine) {
         tryst_engine_abort(run->engine, status, words);
     }

@@ -10,15 +10,17 @@
 #include <string.h>
 #include <tryst/pipeline.h>
 
-#include "tools/options.h"
+#include "bench_options.h"
 
 /* Steps of a loop in a trace. */
 #define TRACE_STEPS 3
 
 static const char help[] =
     "Usage: pp_bench schedules [options]\n"
+    "\n"
     "List the schedules of --schedule, with their options.\n"
     "\n"
+    "Options:\n"
     "      --trace NAME         show the weights that a schedule's actions read: for "
     "each\n"
     "                           micro-batch and stage the weight version of F and of B,\n"
@@ -40,7 +42,7 @@ struct options {
 
 #define AT(member) .offset = offsetof(struct options, member)
 static const struct tool_option rows[] = {
-    {"trace", 0, TOOL_TEXT, AT(trace)},
+    {"trace", 0, TOOL_TEXT, AT(trace), .value = bench_schedule_name},
     {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 256},
     {"microbatches", 0, TOOL_COUNT, AT(microbatches), 1, 1024},
 };
@@ -188,8 +190,11 @@ static tryst_status trace(const struct options *options)
 int bench_schedules(int argc, char **argv)
 {
     struct options options = {.ranks = 4, .microbatches = 8};
-    const struct tool tool = {.name = "pp_bench schedules",
+    char name[32];
+    snprintf(name, sizeof name, "%s schedules", bench_name());
+    const struct tool tool = {.name = name,
                               .help = help,
+                              .help_name = "pp_bench",
                               .rows = rows,
                               .rows_count = sizeof rows / sizeof *rows};
     enum tool_next next = tool_options_read(&tool, argc, argv, &options);
@@ -197,8 +202,7 @@ int bench_schedules(int argc, char **argv)
         return next == TOOL_DONE ? 0 : 2;
     }
     if (optind < argc) {
-        fprintf(stderr, "pp_bench schedules: %s: not an option; see --help\n",
-                argv[optind]);
+        fprintf(stderr, "%s: %s: not an option; see --help\n", name, argv[optind]);
         return 2;
     }
     if (!options.trace) {
@@ -206,7 +210,7 @@ int bench_schedules(int argc, char **argv)
         return 0;
     }
     if (trace(&options) != TRYST_OK) {
-        fprintf(stderr, "pp_bench schedules: --trace: %s\n", tryst_last_error());
+        fprintf(stderr, "%s: --trace: %s\n", name, tryst_last_error());
         return 2;
     }
     return 0;

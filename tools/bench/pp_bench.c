@@ -99,7 +99,7 @@ static int run_threads(const struct bench_options *options)
     struct thread_rank *all = calloc((size_t)options->ranks, sizeof *all);
     int exit_status = 0;
     if (!all) {
-        fprintf(stderr, "pp_bench: cannot start %d ranks: out of memory\n",
+        fprintf(stderr, "%s: cannot start %d ranks: out of memory\n", bench_name(),
                 options->ranks);
         return 1;
     }
@@ -107,7 +107,7 @@ static int run_threads(const struct bench_options *options)
         all[rank] = (struct thread_rank){.owner = &ranks, .rank = rank};
         if (pthread_create(&all[rank].thread, NULL, thread_main, &all[rank]) != 0) {
             /* the started ranks wait for this one, and nothing else can end them */
-            fprintf(stderr, "pp_bench: cannot start rank %d: no thread\n", rank);
+            fprintf(stderr, "%s: cannot start rank %d: no thread\n", bench_name(), rank);
             exit(1);
         }
     }
@@ -130,7 +130,7 @@ static int process_main(void *arg, int rank)
 
 static int run_processes(struct bench_options *options)
 {
-    const struct launcher_params job = {.name = "pp_bench",
+    const struct launcher_params job = {.name = bench_name(),
                                         .ranks = options->ranks,
                                         .main_fn = process_main,
                                         .arg = options,
@@ -169,7 +169,7 @@ static int bench_main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "schedules") == 0) {
         return bench_schedules(argc - 1, argv + 1);
     }
-    int place = job_place("pp_bench", &rank, &size);
+    int place = job_place(bench_name(), &rank, &size);
     if (place < 0) {
         return 2;
     }
@@ -191,5 +191,5 @@ int main(int argc, char **argv)
 {
     standard_files_open();
     use_best_kernels(argv);
-    return standard_output_end("pp_bench", bench_main(argc, argv), 1);
+    return standard_output_end(bench_name(), bench_main(argc, argv), 1);
 }

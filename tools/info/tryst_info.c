@@ -16,11 +16,12 @@
 #include "trace_merge.h"
 
 static const char help[] =
-    "usage: tryst-info [option]\n"
+    "Usage: tryst-info [options] [words]\n"
     "\n"
     "Without an option: version, build options, and the transports with their state\n"
     "here.\n"
     "\n"
+    "Options:\n"
     "      --check       before a job: test this machine and its settings, and print a\n"
     "                    fix for each problem\n"
     "      --check HOST  before a job on two hosts: test the network between this host\n"

@@ -12,11 +12,12 @@
 #include "tools/standard_files.h"
 
 static const char help[] =
-    "usage: tryst-run -n N [options] program [arguments]\n"
+    "Usage: tryst-run -n N [options] program [arguments]\n"
     "\n"
     "Starts N ranks of a program on this machine, with the environment that they need\n"
     "to connect (TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP, a fresh TRYST_TOKEN).\n"
     "\n"
+    "Options:\n"
     "  -n, --ranks N      number of ranks\n"
     "  -e, --env K=V      set a variable for all ranks (may be repeated)\n"
     "  -g, --grace TIME   when a rank fails, the others have this time to end by\n"

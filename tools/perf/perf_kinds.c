@@ -89,6 +89,11 @@ const char *perf_kinds_names(void)
     return text;
 }
 
+const char *perf_kind_name(int i)
+{
+    return i < KINDS ? kinds[i].name : NULL;
+}
+
 const struct perf_kind *perf_kind_find(const char *name)
 {
     for (int k = 0; k < KINDS; k++)

@@ -48,6 +48,8 @@ struct perf_kind {
 
 /** Return the names of all rows for a message: "a, b and c". */
 const char *perf_kinds_names(void);
+/** Return the name of row `i`; NULL: there is none. */
+const char *perf_kind_name(int i);
 /** Return the row of this name; NULL: there is none. */
 const struct perf_kind *perf_kind_find(const char *name);
 

@@ -17,10 +17,12 @@
 enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
 /* of sched */
 enum { STEPS_DEFAULT = 5, STEPS_WARMUP = 2 };
-#define BYTES_MAX (1ull << 40)
+#define BYTES_MAX  (1ull << 40)
+#define DTYPES     "u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64"
+#define REDUCTIONS "sum prod min max avg premul and or xor"
 
 static const char help[] =
-    "usage: tryst-perf KIND [options]\n"
+    "Usage: tryst-perf KIND [options]\n"
     "\n"
     "Measures between ranks that tryst-perf starts here (-n), or that tryst-run,\n"
     "mpirun, srun or torchrun started, or that TRYST_RANK and TRYST_SIZE describe.\n"
@@ -43,7 +45,7 @@ static const char help[] =
     "\n"
     "All kinds:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
-    "  -s, --sizes A:B      bytes of a tensor, of all blocks: A, 2A … B; or A,B,C\n"
+    "  -s, --sizes A:B      bytes of a tensor, of all blocks: A, 2A ... B; or A,B,C\n"
     "                       (pairs 8:64M, preempt 4K,64K,1M; collectives 4:64M, preempt\n"
     "                       1M; K, M, G are powers of 1024)\n"
     "  -f, --factor N       from one size of A:B to the next (2)\n"
@@ -52,7 +54,8 @@ static const char help[] =
     "                       10 to 10000; preempt 100); also --iters\n"
     "  -w, --warmup N       operations before those (pairs a tenth, at least 10;\n"
     "                       collectives and preempt 5)\n"
-    "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
+    "      --transport NAME\n"
+    "                       auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
     "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
     "  -h, --help           print this; or --version\n"
     "Pairs:\n"
@@ -72,36 +75,40 @@ static const char help[] =
     "Preempt:\n"
     "      --background B   bytes of each tensor of the background; with --op allreduce\n"
     "                       of the two together (1G)\n"
-    "      --every MS       milliseconds between two urgent operations (50)\n"
+    "      --every MS       milliseconds between urgent operations (50)\n"
     "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
     "\n"
     "Pairs: seconds are the median, p99 the 99th percentile; bandwidth: from one\n"
     "completion to the next, averaged over a window; preempt: from the submission of\n"
     "the urgent send to its completion, beside a bound: the window at the\n"
     "background's rate, and the urgent tensor alone.\n"
+    "\n"
     "Collectives: from a rank's submission to its completion; the slowest rank of\n"
-    "each iteration counts; iterations have no barrier between. Bandwidths as in\n"
+    "each iteration counts; no barrier is between them. Bandwidths as in\n"
     "nccl-tests: alg is size / median; bus is that times 2(n-1)/n for allreduce,\n"
     "(n-1)/n for allgather, reducescatter, alltoall, else 1. bound, where\n"
     "the rates of links are known: the least time of these payload bytes over\n"
     "all trees; ratio: median / bound. Headers of TCP over Ethernet make it 1514/1448.\n"
+    "\n"
     "preempt --op allreduce: bound is the time alone, and at each hop of the longest\n"
     "path between root and leaf the windows of the sending host / its rate.\n"
-    "Ranks started here are bound to a processor each, if there are as many.\n"
-    "Exit status: 0 done, 1 it failed or a result is wrong, 2 the command line\n"
-    "is wrong.\n";
+    "\n"
+    "Each rank started here is bound to a processor, if there are as many.\n"
+    "\n"
+    "Exit status: 0 done, 1 failed or a result is wrong, 2 wrong command line.\n";
 
 static const char help_sched[] =
-    "usage: tryst-perf sched --profile FILE [-n RANKS] [options]\n"
-    "       tryst-perf sched --profile FILE --simulate --gbit G [options]\n"
+    "Usage: tryst-perf sched --profile FILE [-n RANKS] [options]\n"
+    "  or:  tryst-perf sched --profile FILE --simulate --gbit G [options]\n"
     "\n"
     "Replays a training step with known durations, a profile (tryst/profile.h has the\n"
     "format), and compares orders of its operations with the optimum. Over ranks, which\n"
     "tryst-perf starts or which are there (tryst-perf --help), each action is a timed\n"
     "wait and each operation an all-reduce of as many bytes.\n"
     "\n"
-    "      --profile FILE|- the profile as JSON; with %r in FILE those of ranks 0, 1,\n"
-    "                       ..., merged: of each operation the slowest rank counts\n"
+    "      --profile FILE|-\n"
+    "                       the profile as JSON; with %r in FILE those of all ranks,\n"
+    "                       merged: of each operation the slowest rank counts\n"
     "      --bucket B       bytes of a bucket, the first one 1M at most (25M)\n"
     "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
     "      --draw FILE.svg  draw a step under each order to one scale of time; over\n"
@@ -112,7 +119,8 @@ static const char help_sched[] =
     "  -n, --ranks N        ranks to start here (2)\n"
     "  -i, --iterations N   steps measured for each policy (5); also --iters\n"
     "  -w, --warmup N       steps before those (2)\n"
-    "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
+    "      --transport NAME\n"
+    "                       auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
     "In virtual time, without ranks:\n"
     "      --simulate       needs --gbit\n"
     "      --gbit G         rate of the network, Gbit/s (10^9 bits)\n"
@@ -134,6 +142,7 @@ static const char help_sched[] =
     "operations at once, measured in the same run, or at the bound of the plan.\n"
     "possible gain: the part of the step under fifo that the optimum saves, both in\n"
     "virtual time. simulated: in virtual time, at the measured rate and latency.\n"
+    "\n"
     "Exit status: 0 done, 1 it failed, or the profile is wrong, 2 the command line is\n"
     "wrong.\n";
 
@@ -190,12 +199,6 @@ static bool sizes_parse(struct perf_options *options, const char *given)
     return options->sizes_count > 0;
 }
 
-static bool transport_is_known(const char *name)
-{
-    return strcmp(name, "auto") == 0 || strcmp(name, "shm") == 0 ||
-           strcmp(name, "ucx") == 0 || strcmp(name, "ofi") == 0;
-}
-
 static bool kind_parse(const char *name, size_t length, tryst_memory_kind *kind_p)
 {
     bool is_host = length == 4 && strncmp(name, "host", length) == 0;
@@ -212,13 +215,6 @@ static bool memory_parse(const char *text, tryst_memory_kind memory[2])
            kind_parse(second, text[first] ? strlen(second) : first, &memory[1]);
 }
 
-static bool transport_read(const char *text, void *to)
-{
-    ((struct perf_options *)to)->transport = text;
-    return transport_is_known(text) ||
-           !usage("--transport %s: must be auto, shm, ucx or ofi", text);
-}
-
 static bool dtype_read(const char *text, void *to)
 {
     for (int dtype = TRYST_DTYPE_U8; dtype <= TRYST_DTYPE_U64; dtype++)
@@ -226,9 +222,7 @@ static bool dtype_read(const char *text, void *to)
             ((struct perf_options *)to)->dtype = (tryst_dtype)dtype;
             return true;
         }
-    return !usage(
-        "--dtype %s: must be one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64",
-        text);
+    return !usage("--dtype %s: must be one of " DTYPES, text);
 }
 
 /* Read --priority: a smaller number is more urgent. */
@@ -258,8 +252,8 @@ static const struct tool_option rows[] = {
     {"iterations", 'i', TOOL_NUMBER, AT(iters), 1, 1000000000},
     {"warmup", 'w', TOOL_NUMBER, AT(warmup), 0, 1000000000},
     {"window", 'O', TOOL_COUNT, AT(window), 1, WINDOW_MAX},
-    {"transport", 0, TOOL_OTHER, .read = transport_read},
-    {"memory", 'm', TOOL_TEXT, AT(memory_text)},
+    {"transport", 0, TOOL_WORD, AT(transport), .values = TOOL_TRANSPORTS},
+    {"memory", 'm', TOOL_TEXT, AT(memory_text), .values = "host plain mapped cuda"},
     {"background", 0, TOOL_BYTES, AT(background_bytes), 64 << 10, BYTES_MAX},
     {"every", 0, TOOL_NUMBER, AT(every_ms), 1, 3600000},
     {"fifo", 0, TOOL_FLAG, AT(fifo)},
@@ -270,13 +264,13 @@ static const struct tool_option rows[] = {
     {"gbit", 0, TOOL_RATE, AT(order.gbit_per_s)},
     {"latency", 0, TOOL_RATE, AT(order.latency_us)},
     {"draw", 0, TOOL_TEXT, AT(order.draw)},
-    {"dtype", 'd', TOOL_OTHER, .read = dtype_read},
-    {"op", 'o', TOOL_TEXT, AT(op_text)},
+    {"dtype", 'd', TOOL_OTHER, .read = dtype_read, .values = DTYPES},
+    {"op", 'o', TOOL_TEXT, AT(op_text), .values = REDUCTIONS " send allreduce"},
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},
     {"inplace", 0, TOOL_FLAG, AT(inplace)},
     {"check", 'c', TOOL_FLAG, AT(check)},
     {"explain", 0, TOOL_FLAG, AT(explain)},
-    {"priority", 'p', TOOL_OTHER, .read = priority_read},
+    {"priority", 'p', TOOL_OTHER, .read = priority_read, .values = "background"},
 };
 #undef AT
 
@@ -379,7 +373,7 @@ static bool op_check(struct perf_options *options)
             options->reduce = (tryst_reduce_op)op;
             return reduce_check(options);
         }
-    return !usage("--op %s: must be one of sum prod min max avg premul and or xor", text);
+    return !usage("--op %s: must be one of " REDUCTIONS, text);
 }
 
 static bool ranks_check(struct perf_options *options)
@@ -446,7 +440,8 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
     struct tool tool = {.name = "tryst-perf",
                         .help = is_sched ? help_sched : help,
                         .rows = rows,
-                        .rows_count = sizeof rows / sizeof *rows};
+                        .rows_count = sizeof rows / sizeof *rows,
+                        .command = perf_kind_name};
     struct perf_options options = {.warmup = UINT64_MAX,
                                    .ranks = 2,
                                    .window = WINDOW_DEFAULT,
@@ -455,6 +450,11 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
                                    .factor = 2,
                                    .dtype = TRYST_DTYPE_F32,
                                    .params = {.struct_size = sizeof options.params}};
+    const struct perf_kind *of_table = argc == 3 ? perf_kind_find(argv[1]) : NULL;
+    if (of_table && strcmp(argv[2], "--options") == 0) {
+        tool.allowed = of_table->options;
+        argc--, argv++;
+    }
     enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO)
         return next == TOOL_DONE ? -1 : 2;

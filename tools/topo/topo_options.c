@@ -35,13 +35,18 @@ static bool gap_read(const char *text, void *to)
     return false;
 }
 
+static const char *op_name(int i)
+{
+    return tryst_plan_op_name((tryst_plan_op)i);
+}
+
 #define AT(member) .offset = offsetof(struct topo_options, member)
 static const struct tool_option rows[] = {
     {"input", 0, TOOL_TEXT, AT(input)},
-    {"format", 0, TOOL_TEXT, AT(format)},
+    {"format", 0, TOOL_TEXT, AT(format), .values = "text json dot svg"},
     {"output", 'o', TOOL_TEXT, AT(output)},
     {"probe", 0, TOOL_FLAG, AT(probe)},
-    {"op", 0, TOOL_TEXT, AT(op)},
+    {"op", 0, TOOL_TEXT, AT(op), .value = op_name},
     {"root", 0, TOOL_TEXT, AT(root)},
     {"ranks", 0, TOOL_TEXT, AT(ranks)},
     {"size", 0, TOOL_BYTES, AT(size_bytes), 0, UINT64_MAX - 1},
@@ -52,7 +57,7 @@ static const struct tool_option rows[] = {
     {"from", 0, TOOL_TEXT, AT(from)},
     {"to", 0, TOOL_TEXT, AT(to)},
     {"local-ranks", 'n', TOOL_COUNT, AT(local_ranks), 1, INT32_MAX},
-    {"transport", 0, TOOL_TEXT, AT(transport)},
+    {"transport", 0, TOOL_TEXT, AT(transport), .values = TOOL_TRANSPORTS},
     {"probe-cache", 0, TOOL_TEXT, AT(probe_cache)},
     {"probe-seconds", 0, TOOL_RATE, AT(probe_seconds)},
     {"probe-again", 0, TOOL_FLAG, AT(probe_again)},
@@ -60,13 +65,16 @@ static const struct tool_option rows[] = {
 #undef AT
 
 enum tool_next topo_options_read(int argc, char **argv, const char *help,
-                                 const char *const *allowed, struct topo_options *options)
+                                 const char *const *allowed,
+                                 const char *(*command)(int i),
+                                 struct topo_options *options)
 {
     const struct tool tool = {.name = "tryst-topo",
                               .help = help,
                               .rows = rows,
                               .rows_count = sizeof rows / sizeof *rows,
-                              .allowed = allowed};
+                              .allowed = allowed,
+                              .command = command};
     bool file = false;
     enum tool_next next = tool_options_read(&tool, argc, argv, options);
     while (*allowed)

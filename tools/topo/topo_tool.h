@@ -29,9 +29,11 @@ struct topo_options {
 extern const char topo_help[], topo_help_plan[], topo_help_verify[], topo_help_explain[];
 
 /** Read the command line after the command. `allowed` are the names of its options, NULL
- *  at the end; `help` is its page. */
+ *  at the end; `help` is its page; `command` gives the commands by number, NULL after the
+ *  last. */
 enum tool_next topo_options_read(int argc, char **argv, const char *help,
                                  const char *const *allowed,
+                                 const char *(*command)(int i),
                                  struct topo_options *options);
 
 /** Find a rank by its name or number; -1 after a message. */

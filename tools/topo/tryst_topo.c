@@ -306,6 +306,13 @@ static const struct word {
     {"explain", topo_help_explain, explain_options, explain_main},
 };
 
+/* Return the name of command `i`; NULL: there is none. */
+static const char *command_name(int i)
+{
+    int count = (int)(sizeof words / sizeof *words);
+    return i + 1 < count ? words[i + 1].name : NULL; /* the first has none */
+}
+
 static int topo_main(int argc, char **argv)
 {
     struct topo_options options = {.size_bytes = SIZE_USUAL};
@@ -324,7 +331,7 @@ static int topo_main(int argc, char **argv)
         argv++;
     }
     enum tool_next next =
-        topo_options_read(argc, argv, word->help, word->options, &options);
+        topo_options_read(argc, argv, word->help, word->options, command_name, &options);
     if (next != TOOL_GO)
         return next == TOOL_DONE ? TOPO_FINE : TOPO_USAGE;
     return word->main(&options);
