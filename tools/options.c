@@ -50,6 +50,19 @@ bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t 
     return *bytes_p >= least;
 }
 
+bool tool_time_parse(const char *text, uint64_t *ns_p)
+{
+    char *unit;
+    double value = strtod(text, &unit);
+    double ns = !*unit || strcmp(unit, "s") == 0 ? 1e9
+                : strcmp(unit, "ms") == 0        ? 1e6
+                : strcmp(unit, "m") == 0         ? 60e9
+                : strcmp(unit, "h") == 0         ? 3600e9
+                                                 : 0;
+    *ns_p = (uint64_t)(value >= 0 && value <= 1e6 ? value * ns : 0);
+    return unit != text && value >= 0 && value <= 1e6 && ns > 0;
+}
+
 static bool rate_parse(const char *text, double *rate_p)
 {
     char *end;

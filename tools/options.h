@@ -57,5 +57,8 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
 bool tool_number_parse(const char *text, uint64_t least, uint64_t most,
                        uint64_t *number_p);
 bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes_p);
+/** Parse a time: "10", "10s", "500ms", "2m", "1.5", "1h"; at most 10^6 of the unit. False
+ *  if it does not parse. */
+bool tool_time_parse(const char *text, uint64_t *ns_p);
 
 #endif

@@ -40,20 +40,6 @@ static int usage_error(const char *what, const char *value)
     return LAUNCHER_FAILED;
 }
 
-/* Parse a time: "10", "10s", "500ms", "2m", "1.5". */
-static bool time_parse(const char *text, uint64_t *ns_p)
-{
-    char *unit;
-    double value = strtod(text, &unit);
-    double ns = !*unit || strcmp(unit, "s") == 0 ? 1e9
-                : strcmp(unit, "ms") == 0        ? 1e6
-                : strcmp(unit, "m") == 0         ? 60e9
-                : strcmp(unit, "h") == 0         ? 3600e9
-                                                 : 0;
-    *ns_p = (uint64_t)(value >= 0 && value <= 1e6 ? value * ns : 0);
-    return unit != text && value >= 0 && value <= 1e6 && ns > 0;
-}
-
 /* The beginnings of settings of variables that each rank gets, or must not have. */
 static const char *const launcher_sets[] = {
     "TRYST_RANK=",       "TRYST_SIZE=",      "TRYST_LOCAL_RANK=",
@@ -73,7 +59,7 @@ static bool env_read(const char *text, void *to)
 
 static bool grace_read(const char *text, void *to)
 {
-    return time_parse(text, &((struct launcher_params *)to)->grace_ns) ||
+    return tool_time_parse(text, &((struct launcher_params *)to)->grace_ns) ||
            !usage_error("--grace must be a time such as 10s, 500ms or 2m, not", text);
 }
 
