@@ -19,7 +19,7 @@
 #define BUDGET_BYTES (4ull << 30)
 #define ITERS_MOST   10000ull
 #define ITERS_LEAST  50ull
-/* Transfers whose time is the first estimate of --time. */
+/* The transfers that give the first estimate under --time. */
 #define ITERS_FIRST 20ull
 /* A transfer that takes longer fails the measurement. */
 #define WAIT_NS 30000000000ull
@@ -261,8 +261,9 @@ static tryst_status iters_fit(struct pairs *pairs, uint64_t ran, double seconds,
                         iters_p, sizeof *iters_p);
 }
 
-/* Find how many iterations --time takes: some tell how many are a twentieth of it, those
- * tell the rest. */
+/* Set *iters_p to the iterations that are measured. Under --time the rate of a few
+ * transfers gives how many fill a twentieth of that time, and the rate of those gives the
+ * number. */
 static tryst_status iters_find(struct pairs *pairs, uint64_t bytes, uint64_t *iters_p)
 {
     const struct perf_options *options = pairs->at.options;

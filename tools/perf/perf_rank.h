@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <tryst/tryst.h>
 
-#include "perf_options.h"
+#include "tools/perf/options/perf_options.h"
 
 /** An operation that takes longer fails the measurement. */
 #define PERF_WAIT_NS 600000000000ull
@@ -70,7 +70,8 @@ tryst_status perf_tensor_memory(const struct perf_rank *rank, uint64_t bytes,
 bool perf_has_table(const struct perf_rank *rank);
 /** True if this rank prints CSV. */
 bool perf_has_csv(const struct perf_rank *rank);
-/** Write the JSON of --json at those ranks, if it was wanted. Returns 1 if that failed. */
+/** Write the JSON of --json at those ranks, if it was wanted. Returns 1 if that
+ *  failed. */
 int perf_json_write(const struct perf_rank *rank,
                     void (*print)(FILE *file, const void *what), const void *what);
 

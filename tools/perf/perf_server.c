@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two hosts without a launcher; see perf_server.h.
  *
- * Idea: both sides are a job of two ranks, whose rank, size, address and token are set by
+ * Idea: both sides are a job of two ranks. Rank, size, address and token are set by
  * configuration. The server's options travel to the other side as numbers.
- * Invariant: the token is on no command line and in no environment, unless the user put it
- * there. */
+ * Invariant: the token is on no command line, and in no environment unless the user put
+ * it there. */
 #include "perf_server.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -19,8 +18,9 @@
 #include <unistd.h>
 
 #include "tools/job.h"
+#include "tools/perf/options/perf_host.h"
 
-enum { PORT = 4711, TEXT_BYTES = 300, TOKEN_BYTES = 160, WINDOW_MOST = 4096 };
+enum { PORT = 4711, TOKEN_BYTES = 160, WINDOW_MOST = 4096 };
 /* For the other side to come; TRYST_BOOTSTRAP_TIMEOUT replaces it. */
 #define SERVER_WAITS "10m"
 
@@ -32,46 +32,12 @@ static bool is_set(const char *name)
 
 /* ---- addresses --------------------------------------------------------------------- */
 
-/* Split HOST, HOST:PORT, [v6], [v6]:PORT or v6 into host and port (0: none). False if the
- * port is none. */
-static bool host_split(const char *text, char host[TEXT_BYTES], unsigned *port_p)
-{
-    const char *colon = strchr(text, ':'), *bracket = strchr(text, ']');
-    bool is_v6 = *text != '[' && colon && strchr(colon + 1, ':');
-    const char *port = is_v6 ? NULL : bracket ? strchr(bracket, ':') : colon;
-    size_t length =
-        is_v6 ? strlen(text) : strcspn(text + (*text == '['), bracket ? "]" : ":");
-    char *end;
-    *port_p = 0;
-    if (!length || length >= TEXT_BYTES)
-        return false;
-    memcpy(host, text + (*text == '['), length);
-    host[length] = '\0';
-    if (!port)
-        return true;
-    unsigned long number = strtoul(port + 1, &end, 10);
-    *port_p = (unsigned)number;
-    return port[1] >= '0' && port[1] <= '9' && !*end && number >= 1 &&
-           number <= UINT16_MAX;
-}
-
-bool perf_server_is_host(const char *text)
-{
-    char host[TEXT_BYTES];
-    unsigned port;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    if (!host_split(text, host, &port) || getaddrinfo(host, NULL, &hints, &found) != 0)
-        return false;
-    freeaddrinfo(found);
-    return true;
-}
-
 /* Write "host:port", with brackets where the host is an address of IPv6. */
-static void address_write(char text[TEXT_BYTES], const char *host, unsigned port)
+static void address_write(char text[PERF_HOST_BYTES], const char *host, unsigned port)
 {
     bool is_v6 = strchr(host, ':') != NULL;
-    snprintf(text, TEXT_BYTES, "%s%.250s%s:%u", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
-             port);
+    snprintf(text, PERF_HOST_BYTES, "%s%.250s%s:%u", is_v6 ? "[" : "", host,
+             is_v6 ? "]" : "", port);
 }
 
 static int listen_at(unsigned port)
@@ -102,7 +68,7 @@ static int listen_at(unsigned port)
 
 /* Write an address at which other hosts may reach this one: of the first interface that
  * is up and not loopback, IPv4 if there is one; else loopback's. */
-static void own_address(char text[TEXT_BYTES])
+static void own_address(char text[PERF_HOST_BYTES])
 {
     struct ifaddrs *all = NULL;
     int best = 0;
@@ -121,7 +87,7 @@ static void own_address(char text[TEXT_BYTES])
                 ? (const void *)&((const struct sockaddr_in *)(const void *)at->ifa_addr)
                       ->sin_addr
                 : (const void *)&v6->sin6_addr;
-        if (inet_ntop(family, address, text, TEXT_BYTES))
+        if (inet_ntop(family, address, text, PERF_HOST_BYTES))
             best = worth;
     }
     freeifaddrs(all);
@@ -245,7 +211,7 @@ static bool options_share(struct perf_options *options, const struct perf_rank *
 /* Print the command for the other host on stderr: stdout may be JSON. */
 static void command_print(unsigned port, const char *token)
 {
-    char host[TEXT_BYTES], address[TEXT_BYTES];
+    char host[PERF_HOST_BYTES], address[PERF_HOST_BYTES];
     own_address(host);
     address_write(address, host, port);
     fprintf(stderr, "on the other host: tryst-perf %s\n", port == PORT ? host : address);
@@ -255,7 +221,7 @@ static void command_print(unsigned port, const char *token)
         fputs("token: that of TRYST_TOKEN_FILE or TRYST_TOKEN, the same there\n", stderr);
 }
 
-/* What a status other than TRYST_OK means to this side. */
+/* Return the beginning of the message about a status other than TRYST_OK. */
 static const char *failure(const struct perf_options *options, tryst_status status)
 {
     return options->serves           ? "the other host has not joined"
@@ -302,10 +268,11 @@ static bool job_join(const struct perf_options *options, const char *address, in
 
 bool perf_server_join(struct perf_options *options, struct perf_rank *rank)
 {
-    char host[TEXT_BYTES] = "127.0.0.1", address[TEXT_BYTES], token[TOKEN_BYTES] = "";
+    char host[PERF_HOST_BYTES] = "127.0.0.1", address[PERF_HOST_BYTES],
+         token[TOKEN_BYTES] = "";
     unsigned given = 0;
     int fd = -1;
-    if (options->host && !host_split(options->host, host, &given))
+    if (options->host && !perf_host_split(options->host, host, &given))
         return false;
     unsigned port = given ? given : options->port ? (unsigned)options->port : PORT;
     address_write(address, host, port);

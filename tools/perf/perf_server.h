@@ -7,9 +7,6 @@
 
 #include "perf_rank.h"
 
-/** True if the text, without a port, is an address, or a name that resolves. */
-bool perf_server_is_host(const char *text);
-
 /** Join the other side: rank 0 is the server, rank 1 connects. Fills ctx, group, rank and
  *  peer; the caller closes the group and the context. Sets options->kind, sizes,
  *  iterations and so on to the server's. False after a message on stderr, with nothing

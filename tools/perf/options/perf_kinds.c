@@ -23,7 +23,8 @@ static double bus_one(int n)
     return 1;
 }
 
-#define ALL_OPTIONS    "ranks", "iters", "iterations", "warmup", "json", "transport", "cores"
+#define START_OPTIONS  "ranks", "transport", "cores"
+#define ALL_OPTIONS    START_OPTIONS, "iters", "iterations", "warmup", "json"
 #define PAIR_OPTIONS   ALL_OPTIONS, "sizes", "begin", "end", "factor", "memory"
 #define TIME_OPTIONS   "time", "csv"
 #define DATA_OPTIONS   PAIR_OPTIONS, TIME_OPTIONS, "dtype", "priority", "check", "explain"

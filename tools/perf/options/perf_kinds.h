@@ -4,8 +4,8 @@
  *
  *  A collective is a row and nothing else: its tensors, its bus factor and its
  *  options. */
-#ifndef TRYST_TOOLS_PERF_PERF_KINDS_H
-#define TRYST_TOOLS_PERF_PERF_KINDS_H
+#ifndef TRYST_TOOLS_PERF_OPTIONS_PERF_KINDS_H
+#define TRYST_TOOLS_PERF_OPTIONS_PERF_KINDS_H
 
 #include <stdbool.h>
 #include <tryst/coll.h>

@@ -12,7 +12,7 @@
 #include <tryst/tryst.h>
 
 #include "perf_help.h"
-#include "perf_server.h"
+#include "perf_host.h"
 #include "tools/launch/launcher.h"
 #include "tools/options.h"
 
@@ -241,7 +241,7 @@ static int kind_arg_read(int argc, char **argv, struct perf_options *options)
         return usage("server: must measure pingpong or bandwidth, not %s", word);
     if (options->kind)
         return 0;
-    if (options->serves || !perf_server_is_host(word))
+    if (options->serves || !perf_host_is(word))
         return usage("cannot measure '%s', and no host has that name; give one of %s, or "
                      "server",
                      word, perf_kinds_names());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file perf_options.h
  *  The command line of tryst-perf, read and checked before any rank starts. */
-#ifndef TRYST_TOOLS_PERF_PERF_OPTIONS_H
-#define TRYST_TOOLS_PERF_PERF_OPTIONS_H
+#ifndef TRYST_TOOLS_PERF_OPTIONS_PERF_OPTIONS_H
+#define TRYST_TOOLS_PERF_OPTIONS_PERF_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

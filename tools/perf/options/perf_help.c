@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The help of tryst-perf: a page of its own for each sort of kinds, since a compiler need
- * not take a text of more than 4,095 characters. */
+/* The help of tryst-perf, one page for each sort of kinds. C11 guarantees no text of more
+ * than 4,095 characters. */
 #include "perf_help.h"
 
 #include <stddef.h>
