@@ -169,6 +169,15 @@ static bool is_allowed(const struct tool *tool, const struct tool_option *row)
     return false;
 }
 
+/* Replace the word where the next option begins, if it has a synonym. */
+static void synonym_replace(const struct tool *tool, int argc, char **argv)
+{
+    int at = optind ? optind : 1;
+    for (const char *const *word = tool->synonyms; word && *word; word += 2)
+        if (at < argc && strcmp(argv[at], word[0]) == 0)
+            argv[at] = (char *)(uintptr_t)word[1];
+}
+
 /* Two lines: the first has the form that help2man reads. */
 static void version_print(const char *name)
 {
@@ -185,6 +194,7 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
     int what;
     opterr = 0;
     getopt_fill(tool, longs, letters);
+    synonym_replace(tool, argc, argv);
     while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         const struct tool_option *row = row_find(tool, what);
         if (what == 'h') {
@@ -202,6 +212,7 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
         if (!row || !is_allowed(tool, row) ||
             !option_row_parse(tool, row, optarg, options))
             return TOOL_REFUSED;
+        synonym_replace(tool, argc, argv);
     }
     return TOOL_GO;
 }

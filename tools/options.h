@@ -42,6 +42,9 @@ struct tool {
     /** Long names of the options that may be given, NULL at the end; NULL: all. */
     const char *const *allowed;
     bool words_end; /**< true: options end at the first word */
+    /** Words of other programs, each before the word that replaces it where an option
+     *  begins ("-np", "--ranks"), NULL at the end; NULL: none. */
+    const char *const *synonyms;
 };
 
 /** The next step of main: run, end with 0, or end with the status for bad usage. */
