@@ -33,7 +33,7 @@ serve() {
         here "$perf" server --port $port "$@" >"$dir/server.out" 2>"$dir/server.err" &
         server=$!
         for _ in $(seq 200); do
-            grep -q '^token' "$dir/server.err" && break
+            grep -qE '^token(: that|, .*: [0-9a-f]{32}$)' "$dir/server.err" && break
             kill -0 $server 2>/dev/null || break
             sleep 0.05
         done
@@ -88,6 +88,34 @@ grep -q 'the other host has not joined: .* within 700 ms' "$dir/server.err" || b
 grep -q 'cannot join the server: .*Connection refused' "$dir/client.err" || bad "without a server no reason"
 "$perf" 127.0.0.1 </dev/null >"$dir/client.out" 2>"$dir/client.err" && bad "without a token it passes"
 grep -q 'no token' "$dir/client.err" || bad "without a token no reason"
+# On a terminal: no echo of the token, and an echo again after it, also after ^C.
+# typed <key> <status, of which the signal is negative>
+typed() {
+    python3 - "$perf" "$1" "$2" >"$dir/out" 2>&1 <<'END' || bad "the terminal after $1: $(cat "$dir/out")"
+import fcntl, os, pty, sys, termios, time
+master, slave = pty.openpty()
+echoes = lambda: bool(termios.tcgetattr(slave)[3] & termios.ECHO)
+child = os.fork()
+if child == 0:
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    for number in range(3):
+        os.dup2(slave, number)
+    os.execv(sys.argv[1], ["tryst-perf", "127.0.0.1:1"])
+end = time.time() + 20
+while echoes() and time.time() < end:
+    time.sleep(0.02)
+assert not echoes(), "the token is shown"
+os.write(master, {"line": b"0123456789abcdef0123\n", "^C": b"\x03"}[sys.argv[2]])
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert status == int(sys.argv[3]), f"ends with {status}"
+assert echoes(), "no echo is left"
+END
+}
+if command -v python3 >/dev/null; then
+    typed line 1
+    typed ^C -2
+fi
 unset TRYST_BOOTSTRAP_TIMEOUT
 
 # A token of the user's: none is drawn, and none is asked for.

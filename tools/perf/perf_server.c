@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -112,22 +113,42 @@ static bool token_draw(char text[TOKEN_BYTES])
     return true;
 }
 
-/* Read a line from standard input, without echo on a terminal. */
+/* The terminal as it was; a signal handler reads it. */
+static struct termios terminal;
+
+/* Restore the echo, then end by the signal: SA_RESETHAND has restored its default. */
+static void echo_restore(int number)
+{
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
+    (void)raise(number);
+}
+
+/* Read a line from the terminal without echo. */
+static bool line_read_quiet(char text[TOKEN_BYTES])
+{
+    const struct sigaction restore = {.sa_handler = echo_restore,
+                                      .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before[2];
+    struct termios quiet = terminal;
+    quiet.c_lflag &= ~(tcflag_t)ECHO;
+    sigaction(SIGINT, &restore, &before[0]);
+    sigaction(SIGTERM, &restore, &before[1]);
+    fputs("token that the server has printed: ", stderr);
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    bool has_line = fgets(text, TOKEN_BYTES, stdin) != NULL;
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &terminal);
+    fputc('\n', stderr);
+    sigaction(SIGINT, &before[0], NULL);
+    sigaction(SIGTERM, &before[1], NULL);
+    return has_line;
+}
+
+/* Read the token from standard input. */
 static bool token_ask(char text[TOKEN_BYTES])
 {
-    struct termios before, quiet;
-    bool is_terminal = tcgetattr(STDIN_FILENO, &before) == 0;
-    if (is_terminal) {
-        fputs("token that the server has printed: ", stderr);
-        quiet = before;
-        quiet.c_lflag &= ~(tcflag_t)ECHO;
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
-    }
-    bool has_line = fgets(text, TOKEN_BYTES, stdin) != NULL;
-    if (is_terminal) {
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
-        fputc('\n', stderr);
-    }
+    bool has_line = tcgetattr(STDIN_FILENO, &terminal) == 0
+                        ? line_read_quiet(text)
+                        : fgets(text, TOKEN_BYTES, stdin) != NULL;
     if (has_line)
         text[strcspn(text, " \t\r\n")] = '\0';
     if (has_line && *text)
