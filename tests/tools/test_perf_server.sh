@@ -30,6 +30,7 @@ there() { if [ -n "$lab" ]; then "$NETLAB" on h1 "$@"; else "$@"; fi; }
 serve() {
     for _ in 1 2 3 4 5; do
         port=$((20000 + RANDOM % 10000))
+        : >"$dir/server.err" # not the lines of the server before
         here "$perf" server --port $port "$@" >"$dir/server.out" 2>"$dir/server.err" &
         server=$!
         for _ in $(seq 200); do
