@@ -159,7 +159,7 @@ static void explain(struct coll_run *run, const char *text)
     if (cause->status == TRYST_E_DEADLINE)
         explain_deadline(run, is_own, to, room);
     else if (cause->status == TRYST_E_CANCELED && !is_own)
-        (void)snprintf(to, room, "rank %" PRId32 " canceled its part",
+        (void)snprintf(to, room, "rank %" PRId32 " cancelled its part",
                        cause->origin_rank);
     else if (text)
         (void)snprintf(to, room, "%s", text);

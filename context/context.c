@@ -35,6 +35,7 @@
 #include "rendezvous/progress/submission.h"
 #include "rendezvous/progress/thread.h"
 #include "rendezvous/rendezvous.h"
+#include "trace_file.h"
 #include "transports/device.h"
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
@@ -99,13 +100,18 @@ static tryst_status ctx_config_open(tryst_ctx *ctx, const tryst_open_params *par
 static tryst_status settings_check(const tryst_ctx *ctx, struct err *err)
 {
     struct port_range ports;
-    return port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &ports);
+    bool records;
+    tryst_status status =
+        port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &ports);
+    return status == TRYST_OK ? trace_setting_read(ctx->config, err, &records) : status;
 }
 
 static tryst_status ctx_trace_open(tryst_ctx *ctx)
 {
-    if (!config_bool(ctx->config, CONFIG_TRACE))
-        return TRYST_OK;
+    struct err err = ERR_INIT;
+    bool records = false;
+    if (trace_setting_read(ctx->config, &err, &records) != TRYST_OK || !records)
+        return TRYST_OK; /* settings_check has passed it */
     return trace_open((size_t)config_int(ctx->config, CONFIG_TRACE_EVENTS), NULL,
                       &ctx->trace);
 }
@@ -319,6 +325,7 @@ void tryst_close(tryst_ctx *ctx)
         return; /* the close has logged why: memory that a fabric still uses must stay */
     progress_thread_stop(ctx->rdv);
     devices_settle(ctx);
+    trace_file_write(ctx);
     fork_handler_remove(&ctx->fork);
     rendezvous_refuse(ctx->rdv);
     progress_close(ctx->rdv);

@@ -366,8 +366,8 @@ static void plan_log(const struct opening *opening, enum what what)
     if (plan->bound_bytes_per_s && !(plan->flags & COMPILED_RATES_ASSUMED))
         snprintf(bound, sizeof bound, "an all-reduce moves at most %.3g GB/s",
                  (double)plan->bound_bytes_per_s / 1e9);
-    LOG_INFO(opening->params->log, "collectives are planned for %s: %u trees, %s",
-             names[what], plan->trees_count, bound);
+    LOG_INFO(opening->params->log, "collectives are planned for %s: %u tree%s, %s",
+             names[what], plan->trees_count, plan->trees_count == 1 ? "" : "s", bound);
 }
 
 tryst_status group_plan_open(struct bootstrap *bootstrap,

@@ -36,6 +36,7 @@
 #include "core/thread/thread.h"
 #include "rendezvous/group_info.h"
 #include "rendezvous/progress/submission.h"
+#include "trace_file.h"
 #include "tryst/profile.h"
 
 /* Each of the first periods gets a file, since a program may have no more. */
@@ -53,20 +54,6 @@ struct profile_file {
 };
 
 /* ---- the file ---------------------------------------------------------------------- */
-
-/* Return `form` with the rank for each %r; the caller frees it. NULL: no memory. */
-static char *path_make(const char *form, int32_t rank)
-{
-    struct text text = {0};
-    struct err err = ERR_INIT;
-    char *path = NULL;
-    for (const char *place; (place = strstr(form, "%r")) != NULL; form = place + 2) {
-        text_add_bytes(&text, form, (size_t)(place - form));
-        text_addf(&text, "%" PRId32, rank);
-    }
-    text_add(&text, form);
-    return text_release(&text, &err, &path) == TRYST_OK ? path : NULL;
-}
 
 /* Write the text to the file. False: errno has the reason. */
 static bool file_write(const char *path, const char *text)
@@ -210,7 +197,7 @@ void profile_file_open(tryst_ctx *ctx, const struct origin *origin)
     if (!*form || (origin->rank != 0 && !strstr(form, "%r")))
         return;
     struct profile_file *file = mem_zalloc(sizeof *file);
-    char *path = file ? path_make(form, origin->rank) : NULL;
+    char *path = file ? rank_path_make(form, origin->rank) : NULL;
     if (!path) {
         LOG_WARN(&ctx->log, "cannot write a profile to %s: out of memory", form);
         mem_free(file);

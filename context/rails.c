@@ -236,17 +236,21 @@ static void start_undo(struct opener *opener)
 
 /* ---- a start has ended ------------------------------------------------------------- */
 
-/* Log a start that took longer than OPENER_SLOW_NS. */
+/* Log a start that took longer than OPENER_SLOW_NS. One rank of a host warns: the
+ * interfaces are the same for all of its ranks. */
 static void slow_report(const struct rails_start *start)
 {
+    const struct tryst_group *group = start->ctx->group;
     double seconds = (double)start->opener.spent_ns / 1e9;
+    tryst_log_level level =
+        group && group->roster.local_rank > 0 ? TRYST_LOG_INFO : TRYST_LOG_WARN;
     if (start->opener.spent_ns > OPENER_SLOW_NS)
-        LOG_WARN(&start->ctx->log,
-                 "%s took %.1f s to start on %s; this host has %zu network interfaces, "
-                 "and TRYST_NET names those to use",
-                 transport_kind_name(start->kind), seconds,
-                 start->in.has_netif ? start->in.netif.name : "this host",
-                 start->out.interfaces);
+        LOG_AT(&start->ctx->log, level,
+               "%s took %.1f s to start on %s; this host has %zu network interface%s, "
+               "and TRYST_NET names those to use",
+               transport_kind_name(start->kind), seconds,
+               start->in.has_netif ? start->in.netif.name : "this host",
+               start->out.interfaces, start->out.interfaces == 1 ? "" : "s");
 }
 
 /* Return the rate of a rail: its interface's or, where that is lower, the plan's; 0:

@@ -63,15 +63,16 @@ static void dump_peer(int fd, const struct peer *peer)
     peer_loss_text(peer, "; ", loss, sizeof loss);
     dprintf(
         fd,
-        "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
+        "  rank %d: %s, %s, %s (%s%s%s); frames sent %" PRIu64 " acked %u read %" PRIu64
         "; wants sent %u taken %u, parked here %u; in flight %" PRIu64 " of %" PRIu64
         " bytes in slices of %" PRIu64 " (%.3g MB/s, round trip %.3g us)%s%s\n",
         peer->rank, lives[peer->life], links[peer->link.state], eps[peer->endpoint.state],
         peer->endpoint.candidates_count
             ? transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate])
             : "-",
-        peer->endpoint.mechanism, peer->frames.sent, peer->frames.acked,
-        peer->frames.read, peer_out(peer)->wants_sent, peer_out(peer)->wants_acked,
+        *peer->endpoint.mechanism ? ": " : "", peer->endpoint.mechanism,
+        peer->frames.sent, peer->frames.acked, peer->frames.read,
+        peer_out(peer)->wants_sent, peer_out(peer)->wants_acked,
         peer_in(peer)->parked_count, peer->lane.in_flight_bytes, path->window_bytes,
         path->slice_bytes, (double)path->bytes_per_s * 1e-6, (double)path->rtt_ns * 1e-3,
         bulk, loss);
@@ -98,5 +99,5 @@ void rendezvous_dump(struct rendezvous *rdv, int fd)
         count += dump_ops(rdv, fd, &scope->warned);
         count += dump_ops(rdv, fd, &scope->ops);
     }
-    dprintf(fd, "%d operations pending\n", count);
+    dprintf(fd, "%d operation%s pending\n", count, count == 1 ? "" : "s");
 }

@@ -179,7 +179,8 @@ void rendezvous_close(struct rendezvous *rdv)
         return;
     }
     /* Handles stay readable: the release of the last one frees the rest. */
-    LOG_INFO(rdv->log, "%zu operations were not released before tryst_close", held);
+    LOG_INFO(rdv->log, "%zu operation%s not released before tryst_close", held,
+             held == 1 ? " was" : "s were");
     rdv->log = NULL;
     rdv->coll_calls.used = NULL;
     /* relaxed: no call of this context is under way. */

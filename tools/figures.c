@@ -12,6 +12,11 @@ uint64_t tool_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+const char *tool_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

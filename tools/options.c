@@ -50,6 +50,19 @@ bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t 
     return *bytes_p >= least;
 }
 
+bool tool_time_parse(const char *text, uint64_t *ns_p)
+{
+    char *unit;
+    double value = strtod(text, &unit);
+    double ns = !*unit || strcmp(unit, "s") == 0 ? 1e9
+                : strcmp(unit, "ms") == 0        ? 1e6
+                : strcmp(unit, "m") == 0         ? 60e9
+                : strcmp(unit, "h") == 0         ? 3600e9
+                                                 : 0;
+    *ns_p = (uint64_t)(value >= 0 && value <= 1e6 ? value * ns : 0);
+    return unit != text && value >= 0 && value <= 1e6 && ns > 0;
+}
+
 static bool rate_parse(const char *text, double *rate_p)
 {
     char *end;
@@ -191,6 +204,15 @@ static bool allowed_check(const struct tool *tool, const struct tool_option *row
     return false;
 }
 
+/* Replace the word where the next option begins, if it has a synonym. */
+static void synonym_replace(const struct tool *tool, int argc, char **argv)
+{
+    int at = optind ? optind : 1;
+    for (const char *const *word = tool->synonyms; word && *word; word += 2)
+        if (at < argc && strcmp(argv[at], word[0]) == 0)
+            argv[at] = (char *)(uintptr_t)word[1];
+}
+
 /* Two lines: the first has the form that help2man reads. */
 static void version_print(const char *name)
 {
@@ -262,6 +284,7 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
     }
     opterr = 0;
     getopt_fill(tool, longs, letters);
+    synonym_replace(tool, argc, argv);
     while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         const struct tool_option *row = row_find(tool, what);
         if (what == 'h') {
@@ -279,6 +302,7 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
         if (!row || !allowed_check(tool, row) ||
             !option_row_parse(tool, row, optarg, options))
             return TOOL_REFUSED;
+        synonym_replace(tool, argc, argv);
     }
     return TOOL_GO;
 }

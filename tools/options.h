@@ -57,6 +57,9 @@ struct tool {
     /** The commands that can be the first word, by number, NULL after the last. A command
      *  may go on with an option that gives it others ("sched --simulate"). NULL: none. */
     const char *(*command)(int i);
+    /** Words of other programs, each before the word that replaces it where an option
+     *  begins ("-np", "--ranks"), NULL at the end; NULL: none. */
+    const char *const *synonyms;
 };
 
 /** The next step of main: run, end with 0, or end with the status for bad usage. */
@@ -79,5 +82,8 @@ enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
 bool tool_number_parse(const char *text, uint64_t least, uint64_t most,
                        uint64_t *number_p);
 bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes_p);
+/** Parse a time: "10", "10s", "500ms", "2m", "1.5", "1h"; at most 10^6 of the unit. False
+ *  if it does not parse. */
+bool tool_time_parse(const char *text, uint64_t *ns_p);
 
 #endif

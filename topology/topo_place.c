@@ -56,7 +56,7 @@ static void devices_write(struct text *text, const struct place *place, int32_t 
     }
 }
 
-/* Append the links in use, best first: "3 x NV2 50.0 GB/s, 1 x SYS". With `in_turn`,
+/* Append the links in use, best first: "3 x NV2 400 Gbit/s, 1 x SYS". With `in_turn`,
  * those that the devices' own order would use. */
 static void links_write(struct text *text, const struct place *place, bool in_turn)
 {
@@ -75,7 +75,7 @@ static void links_write(struct text *text, const struct place *place, bool in_tu
             bytes_per_s < GRAPH_UNLIMITED) {
             text_add(text, " ");
             describe_rate(text, bytes_per_s);
-            text_add(text, " GB/s");
+            text_add(text, " Gbit/s");
         }
         any = true;
     }

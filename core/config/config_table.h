@@ -147,8 +147,9 @@
       "operations that wait longer are logged once, with the missing side; 0: never")  \
     X(LOG_LEVEL, "log_level", ENUM, "warn", "error|warn|info|debug|trace", 0,            \
       "least urgent log lines that are written")                                         \
-    X(TRACE, "trace", BOOL, "0", "", 0,                                                  \
-      "record a trace (tryst_trace_write)")                                              \
+    X(TRACE, "trace", STRING, "0", "0, 1, or path; %r in it is the rank", 0,             \
+      "1: record a trace (tryst_trace_write); a file, with '/' or .json at its end: "    \
+      "record it, and write it when the context closes; without %r rank 0 alone writes") \
     X(TRACE_EVENTS, "trace_events", INT, "65536", "64..16777216", 0,                     \
       "events kept per thread (64 bytes each); the oldest are overwritten")              \
     X(PROFILE, "profile", STRING, "", "path; %r in it is the rank", 0,                   \

@@ -138,7 +138,7 @@ typedef struct tryst_topo_link {
     double bytes_per_s; /**< below 0: unknown; INFINITY: no limit */
     bool down;          /**< the link counts as absent */
     bool two_way;       /**< the next link is the other direction */
-    /** for people: "PCIe Gen5 x16 63.0 GB/s (table), 500 ns (table)" */
+    /** for people: "PCIe Gen5 x16 504 Gbit/s (table), 0.5 us (table)" */
     char text[TRYST_LINK_TEXT_BYTES];
 } tryst_topo_link;
 

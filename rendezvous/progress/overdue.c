@@ -168,9 +168,10 @@ static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now
     }
     if (count > STALLS_NAMED_MAX)
         LOG_WARN(rdv->log,
-                 "stalled: %u more operations of step %" PRIu64
+                 "stalled: %u more operation%s of step %" PRIu64
                  ", too (tryst-info --live lists all)",
-                 count - STALLS_NAMED_MAX, scope->id);
+                 count - STALLS_NAMED_MAX, count - STALLS_NAMED_MAX == 1 ? "" : "s",
+                 scope->id);
 }
 
 void stalls_warn(struct rendezvous *rdv, uint64_t now_ns)

@@ -466,7 +466,7 @@ static void cancel_main(struct harness_rank *rank)
             CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
         CHECK_STATUS(harness_outcome(op, &error), TRYST_E_CANCELED);
         CHECK_EQ(error.origin_rank, 2);
-        CHECK(!strstr(error.text, "rank 2 canceled its part") == (rank->rank == 2));
+        CHECK(!strstr(error.text, "rank 2 cancelled its part") == (rank->rank == 2));
     }
     harness_barrier(rank, rank->arg);
     harness_step_close(step);

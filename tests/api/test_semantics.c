@@ -329,7 +329,10 @@ static void peers_main(struct harness_rank *rank)
     tryst_step *step = harness_step(rank, 1);
     tryst_peer_info info = {.struct_size = sizeof info};
     CHECK(data);
-    harness_end(submit(rank, step, "e", data, LARGE, NULL), TRYST_OK);
+    tryst_op *op = submit(rank, step, "e", data, LARGE, NULL);
+    /* one operation is no "1 operations", and no brackets end with ": )" */
+    CHECK(!dump_has(rank->ctx, "\n1 operations ") && !dump_has(rank->ctx, ": )"));
+    harness_end(op, TRYST_OK);
     for (int i = 0; i < 2; i++) {
         snprintf(prefix, sizeof prefix, "/job:worker/replica:0/task:%d", i);
         CHECK_STATUS(tryst_group_peer(rank->group, i, &info), TRYST_OK);

@@ -515,7 +515,7 @@ static void test_topology_is_read(void **state)
     assert_true(link.from == 1 && link.to == 2 && link.two_way && !link.down);
     assert_true(link.bytes_per_s == 1e9 / 8);
     assert_string_equal(link.kind, "unknown");
-    assert_string_equal(link.text, "link 0.125 GB/s (imported)");
+    assert_string_equal(link.text, "link 1.00 Gbit/s (imported)");
     assert_int_equal(tryst_topo_link_get(at.topo, 3, &link), TRYST_OK);
     assert_true(link.from == 2 && link.to == 1 && !link.two_way);
     assert_int_equal(tryst_plan_tree_get(at.plan, 0, &tree), TRYST_OK);

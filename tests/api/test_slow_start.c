@@ -65,12 +65,29 @@ static void waits_main(struct harness_rank *rank)
     harness_barrier(rank, rank->arg);
 }
 
+/* Warnings of a slow start, of all ranks. */
+static _Atomic(int) *slow_warnings;
+
+static void log_count(void *arg, tryst_log_level level, const char *line)
+{
+    (void)arg;
+    fprintf(stderr, "%s\n", line);
+    if (level == TRYST_LOG_WARN && strstr(line, " s to start on "))
+        atomic_fetch_add(slow_warnings, 1);
+}
+
 static void test_waits(void **state)
 {
-    const struct harness_params params = {.size = 2, .main = waits_main, .timeout_s = 40};
+    const struct harness_params params = {
+        .size = 2, .main = waits_main, .timeout_s = 40, .log_fn = log_count};
     (void)state;
+    slow_warnings = harness_share(sizeof *slow_warnings);
     slow_start_ms = START_MS;
     run_with(&params, NULL);
+    int warnings = *slow_warnings;
+    harness_unshare((void *)slow_warnings, sizeof *slow_warnings);
+    if (!harness_in_lab()) /* both ranks are on one host, and one of them warns */
+        assert_int_equal(warnings, 1);
 }
 
 /* The error of a collective whose deadline expires while this rank's own fabric starts

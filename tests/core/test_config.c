@@ -123,7 +123,7 @@ static void defaults_hold_where_nothing_is_said(void **state)
     assert_int_equal(config_bytes(config, CONFIG_WINDOW_BYTES), 0); /* auto */
     assert_int_equal(config_time_ns(config, CONFIG_SPIN), 50 * NS_PER_US);
     assert_int_equal(config_int(config, CONFIG_RANK), -1);
-    assert_false(config_bool(config, CONFIG_TRACE));
+    assert_false(config_bool(config, CONFIG_PROGRESS_THREAD));
     assert_string_equal(config_str(config, CONFIG_NET), "");
     assert_int_equal(config_source(config, CONFIG_SPIN), CONFIG_FROM_DEFAULT);
     config_close(config);
@@ -133,14 +133,14 @@ static void the_environment_overrides_and_a_setting_overrides_that(void **state)
 {
     setenv("TRYST_WINDOW_BYTES", "8MiB", 1);
     setenv("TRYST_RANK", "3", 1);
-    setenv("TRYST_TRACE", "yes", 1);
+    setenv("TRYST_PROGRESS_THREAD", "yes", 1);
     setenv("TRYST_SPIN", "", 1); /* set but empty: not set */
     setenv("TRYSTING", "not a Tryst setting", 1);
     struct config *config = open_ok();
     assert_int_equal(config_bytes(config, CONFIG_WINDOW_BYTES), 8 << 20);
     assert_int_equal(config_source(config, CONFIG_WINDOW_BYTES), CONFIG_FROM_ENVIRONMENT);
     assert_int_equal(config_int(config, CONFIG_RANK), 3);
-    assert_true(config_bool(config, CONFIG_TRACE));
+    assert_true(config_bool(config, CONFIG_PROGRESS_THREAD));
     assert_int_equal(config_source(config, CONFIG_SPIN), CONFIG_FROM_DEFAULT);
     assert_int_equal(config_set(config, "window_bytes", "1G", NULL), TRYST_OK);
     assert_int_equal(config_set(config, "TRYST_RANK", "4", NULL), TRYST_OK);
@@ -178,7 +178,7 @@ static void a_bad_variable_names_itself_its_value_and_what_is_allowed(void **sta
         {"TRYST_TRANSPORT",
          "tcp",
          {"TRYST_TRANSPORT", "\"tcp\"", "auto|self|shm|ucx|ofi"}},
-        {"TRYST_TRACE", "maybe", {"TRYST_TRACE", "\"maybe\"", "yes"}},
+        {"TRYST_INSECURE", "maybe", {"TRYST_INSECURE", "\"maybe\"", "yes"}},
         {"TRYST_RANK", "-2", {"TRYST_RANK", "\"-2\"", "from -1"}},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

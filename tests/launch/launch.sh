@@ -74,6 +74,14 @@ openmpi)
     [ "$pmix" = yes ] || skip "this build has no PMIx (apt-get install libpmix-dev)"
     ranks_meet pmix "${ompi[@]}"
     trains "${ompi[@]}"
+    # the line for several machines, both of them this one
+    several=$(sed -n '/^<!-- test: machines -->/,/^```$/s/^mpirun \(.*\) \.\/train.*/\1/p' "$here/../../docs/launch.md")
+    read -r -a line <<<"${several/a:4,b:4/localhost:8}"
+    [ "${line[*]}" = "-np 8 --host localhost:8" ] || fail "docs/launch.md has no mpirun for several machines"
+    timeout 200 "${ompi[0]}" "${ompi[@]:4}" "${line[@]}" "$launched" >"$out" 2>&1 || fail "mpirun --host ends with $?"
+    for rank in 0 1 2 3 4 5 6 7; do
+        [ "$(grep -c "rank $rank of 8, local $rank of 8, by pmix\$" "$out")" -eq 3 ] || fail "rank $rank of 8 has not met the others"
+    done
     # the size comes from PMIx alone; and a port that a firewall admits
     at=$(port)
     TRYST_PORT_RANGE=$at-$((at + 1)) TRYST_TRANSPORT=shm TRYST_LOG_LEVEL=info TRYST_NET=lo \

@@ -97,6 +97,35 @@ static void token_get(char token[33])
     command_free(&command);
 }
 
+/* -np and -x as for mpirun; behind the program's name "-np" is the program's. */
+static void habits_of_mpirun(void **state)
+{
+    struct command command;
+    const char *arguments[] = {"-np",
+                               "2",
+                               "-x",
+                               "COLOUR=blue",
+                               "-x",
+                               "PATH",
+                               "-x",
+                               "TRYST_TEST_NONE",
+                               "sh",
+                               "-c",
+                               "echo $TRYST_SIZE $COLOUR $1 $2",
+                               "sh",
+                               "-np",
+                               "3",
+                               NULL};
+    unsetenv("TRYST_TEST_NONE");
+    command_start(&command, arguments);
+    command_end(&command);
+    expect(&command, 0, "tryst-run: -x TRYST_TEST_NONE: the variable is not set\n");
+    assert_null(strstr(command.text[1], "PATH"));
+    assert_int_equal(lines_count(&command, "[0] 2 blue -np 3"), 1);
+    assert_int_equal(lines_count(&command, "[1] 2 blue -np 3"), 1);
+    command_free(&command);
+}
+
 static void each_run_draws_a_token(void **state)
 {
     char first[33] = "", second[33] = "";
@@ -246,6 +275,8 @@ static void programs_that_do_not_run(void **state)
         {{"-n", "2x", "true", NULL}, 125, "must be"},
         {{"-n", "2", "--env", "NOVALUE", "true", NULL}, 125, "not 'NOVALUE'"},
         {{"-n", "2", "--env", "TRYST_SIZE=3", "true", NULL}, 125, "'TRYST_SIZE=3'"},
+        {{"-np", "2", "-x", "TRYST_SIZE=3", "true", NULL}, 125, "'TRYST_SIZE=3'"},
+        {{"-np", "2x", "true", NULL}, 125, "--ranks 2x: must be"},
         {{"-n", "2", "--grace", "soon", "true", NULL}, 125, "not 'soon'"},
         {{"--wrong", NULL}, 125, "--wrong"},
     };
@@ -519,6 +550,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reader_that_does_not_read_holds_up_nothing),
         cmocka_unit_test(ranks_get_their_places),
+        cmocka_unit_test(habits_of_mpirun),
         cmocka_unit_test(each_run_draws_a_token),
         cmocka_unit_test(token_is_on_no_command_line),
         cmocka_unit_test(rank_0_inherits_the_socket),

@@ -60,9 +60,10 @@ refused() {
     [ ! -s "$dir/out" ] || bad "'$*' writes to stdout"
 }
 refused
-refused sideways
+refused sideways.invalid
 refused pingpong twice
 refused pingpong -n 3
+refused preempt -n 4
 refused pingpong --sizes 0:8
 refused pingpong --sizes 8:4
 refused pingpong --sizes 8X

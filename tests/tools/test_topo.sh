@@ -99,7 +99,7 @@ says '^Usage: tryst-topo ' --help
 says 'What 1 Gbit is' plan --help
 says 'Usage: tryst-topo verify' verify --help
 says 'Usage: tryst-topo explain' explain -h
-says '^b0    NET 0.05  X' --input racks.json
+says '^b0      NET 0.4   X' --input racks.json
 grep -q 'LOC 0' out && bad "ranks of two racks have no wire between them"
 says '"tryst_graph"' --input slow.json --format json
 cp out dump.json
@@ -121,6 +121,22 @@ grep -q 'by size' out && bad "an all-gather has trees by size"
 "$topo" plan --input eight.json --sum-rate 6.25 --json sized.json
 grep -q '"size_sum_gb_per_s": 6.25' sized.json || bad "the given rate of sums is not in the document"
 "$topo" verify sized.json --input eight.json >out || bad "trees by size at a given rate do not hold"
+"$topo" plan --input eight.json --sum-gbit 50 --json gbit.json
+cmp -s sized.json gbit.json || bad "--sum-gbit 50 is not --sum-rate 6.25"
+
+# one unit: Gbit/s and us in the tree, in the matrix, in routes, and as the file has them
+echo '{"ranks": ["a", "b"], "nodes": ["s"], "links": [{"a": "a", "b": "s", "gbit_per_s": 0.4, "latency_us": 20},
+    {"a": "b", "b": "s", "gbit_per_s": 10, "latency_us": 2.5}]}' >units.json
+says '<-> s  link 0.4 Gbit/s (imported), 20 us (imported)' --input units.json
+says '^Gbit/s  a  *b$' --input units.json
+says '^us  *a  *b$' --input units.json
+says '^a  *X  *22.5$' --input units.json
+says '  a -> s: 0.4 Gbit/s, 20 us' explain --input units.json --from a --to b
+! "$topo" --help | grep -q 'GB/s' || bad "--help has GB/s"
+! "$topo" plan --help | grep -q 'GB/s' || bad "plan --help has GB/s"
+# one prediction: the bound of 1 MiB is the lower bound of the plan, for as many Gbit
+"$topo" plan --input eight.json | awk '/^  lower bound/ { bound = $3 } $1 == 1 && $2 == "MiB" { is = $9 * ($10 == "ms" ? 1e-3 : $10 == "us" ? 1e-6 : 1) }
+    END { r = is / (bound * 8 * 1048576 / 1e9); exit !(r > 0.999 && r < 1.001) }' || bad "two bounds of one plan differ"
 "$topo" plan --input eight.json --json sized.json
 "$topo" verify sized.json --input eight.json >out || bad "trees by size do not hold"
 for change in 's/"bytes_max": 16384/"bytes_max": 16385/' 's/"slice_bytes": [0-9]*/"slice_bytes": 65537/' \

@@ -3,9 +3,9 @@
 # The merged trace of pp_bench: all ranks on one clock, arrows that end after they begin.
 # Once with the machine's clock for all, which must be exact, and once with one rank's
 # clock a second ahead.
-# Usage: test_trace.sh <pp_bench> <trace_check> <tryst-run> <tryst-info> <live_rank>
+# Usage: test_trace.sh <pp_bench> <trace_check> <tryst-run> <tryst-info> <live_rank> <docs/slow-step.md>
 set -eu
-bench=$1 check=$2 run=$3 info=$4 rank=$5
+bench=$1 check=$2 run=$3 info=$4 rank=$5 page=$6
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fail=0
@@ -61,6 +61,22 @@ for number in 0 1; do
         grep -q -- "$pattern" "$dir/trace.$number" || { echo "trace: no line of rank $number matches $pattern"; fail=1; }
     done
 done
+# Without code: each rank writes its file when its context closes.
+(cd "$dir" && TRYST_TRACE=trace.%r.json "$run" -n 2 "$rank" "$dir" traced >"$dir/log" 2>&1) || { cat "$dir/log"; exit 1; }
+merge=$(sed -n '/^<!-- test: traces -->/,/^```$/s/^tryst-info //p' "$page")
+[ -n "$merge" ] || { echo "trace: $page joins no files"; fail=1; }
+(cd "$dir" && eval "\"$info\" $merge") || { echo "trace: 'tryst-info $merge' fails"; fail=1; }
+"$check" "$dir/all.json" 2 1 1000000 || { echo "trace: by TRYST_TRACE=trace.%r.json:"; fail=1; }
+TRYST_TRACE=$dir/one "$run" -n 2 "$rank" "$dir" traced >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+grep -q '"rank":0' "$dir/one" || { echo "trace: without %r rank 0 has not written: $(head -c 300 "$dir/one")"; fail=1; }
+TRYST_TRACE=$dir/none/%r.json "$run" -n 2 "$rank" "$dir" traced >"$dir/log" 2>&1 || { echo "trace: a file that cannot be written ends the program"; fail=1; }
+for number in 0 1; do
+    grep -q "rank $number.* warn: cannot write the trace to $dir/none/$number.json: No such file" "$dir/log" || { echo "trace: no reason of rank $number: $(cat "$dir/log")"; fail=1; }
+done
+TRYST_TRACE=$dir/idle.json "$info" --check >/dev/null 2>&1 || : # opens a context, and no group
+[ ! -e "$dir/idle.json" ] || { echo "trace: tryst-info --check writes a trace"; fail=1; }
+TRYST_TRACE=trace.jsn "$bench" -n 2 --model mlp --transport shm >"$dir/log" 2>&1 && { echo "trace: TRYST_TRACE=trace.jsn passes"; fail=1; }
+grep -q "TRYST_TRACE=trace.jsn: must be 1 or 0, or a file" "$dir/log" || { echo "trace: TRYST_TRACE=trace.jsn has no reason: $(cat "$dir/log")"; fail=1; }
 refused() { # <pattern> <file…>
     pattern=$1
     shift

@@ -336,11 +336,11 @@ static void test_words(void **state)
     struct graph *graph = cube_mesh_open(gpus);
     tryst_topo *topo = topo_of(graph);
     says(topo, 8, 8,
-         "8 ranks on devices 0 3 2 1 5 6 7 4; between neighbours 7 x NV2 50.0 GB/s; the "
-         "devices' own order gives 4 x NV2 50.0 GB/s, 2 x NV1 25.0 GB/s, 1 x SYS 15.8 "
-         "GB/s");
+         "8 ranks on devices 0 3 2 1 5 6 7 4; between neighbours 7 x NV2 400 Gbit/s; the "
+         "devices' own order gives 4 x NV2 400 Gbit/s, 2 x NV1 200 Gbit/s, 1 x SYS 126 "
+         "Gbit/s");
     says(topo, 2, 4,
-         "4 ranks on devices 2 on 0, 2 on 1; between neighbours 1 x NV1 25.0 GB/s, and "
+         "4 ranks on devices 2 on 0, 2 on 1; between neighbours 1 x NV1 200 Gbit/s, and "
          "no better order was found");
     says(NULL, 2, 2,
          "2 ranks on devices 0 1, in their own order: no link between them is known");

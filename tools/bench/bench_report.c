@@ -25,6 +25,7 @@
 #include "bench_report.h"
 #include "bench_spans.h"
 #include "bench_timeline.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 
 struct figures {
@@ -458,8 +459,9 @@ static tryst_status write_timeline(struct bench_run *run,
         snprintf(copies, sizeof copies, " (%d replicas of %d stages)", options->replicas,
                  tryst_program_stages(options->program));
     }
-    snprintf(title, sizeof title, "%s, %d ranks%s, %d micro-batches: step %d of %d",
-             options->schedule, run->size, copies, options->microbatches,
+    snprintf(title, sizeof title, "%s, %d rank%s%s, %d micro-batch%s: step %d of %d",
+             options->schedule, run->size, tool_plural((uint64_t)run->size), copies,
+             options->microbatches, options->microbatches == 1 ? "" : "es",
              (int)bench_step_drawn(options) + 1, options->steps);
     snprintf(steps, sizeof steps,
              options->steps < 3              ? ""

@@ -48,11 +48,11 @@ static double rate_width(const struct svg *svg, double bytes_per_s)
     return fmax(1, 6 + 0.9 * log2(bytes_per_s / svg->picture.widest));
 }
 
-/* Write a bandwidth in GB/s with three digits: "63.0", "450", "0.0125"; "?" if
+/* Write a bandwidth in Gbit/s with three digits: "50.4", "400", "0.0125"; "?" if
  * unknown. */
 static void rate_write(double bytes_per_s, char words[32])
 {
-    double rate = bytes_per_s / 1e9;
+    double rate = bytes_per_s * 8e-9;
     if (rate < 0)
         snprintf(words, 32, "?");
     else if (rate < 0.995)
@@ -555,7 +555,7 @@ static void legend_widths(struct svg *svg, double y)
          part *= 4) {
         char rate[32], words[40];
         rate_write(most / part, rate);
-        snprintf(words, sizeof words, "%s GB/s", rate);
+        snprintf(words, sizeof words, "%s Gbit/s", rate);
         x = legend_item(svg, x, y, "#6b7280", rate_width(svg, most / part), false, words);
     }
 }
@@ -601,9 +601,9 @@ static void counts_draw(struct svg *svg)
 static void head_draw(struct svg *svg)
 {
     const char *words = svg->layout.machines && has_numbers(svg)
-                            ? "numbers beside wires: GB/s one way; black badges: ranks"
+                            ? "numbers beside wires: Gbit/s one way; black badges: ranks"
                         : svg->layout.machines ? "black badges: ranks"
-                        : has_numbers(svg)     ? "numbers on wires: GB/s one way"
+                        : has_numbers(svg)     ? "numbers on wires: Gbit/s one way"
                                                : "";
     counts_draw(svg);
     label(svg, MARGIN, MARGIN + 20, 11, "start", "#66707c", false, words);

@@ -18,8 +18,10 @@ static const char help[] =
     "to connect (TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP, a fresh TRYST_TOKEN).\n"
     "\n"
     "Options:\n"
-    "  -n, --ranks N      number of ranks\n"
+    "  -n, -np, --ranks N number of ranks\n"
     "  -e, --env K=V      set a variable for all ranks (may be repeated)\n"
+    "  -x, --export K=V   the same, as for mpirun; -x K alone warns if K is not set,\n"
+    "                     since ranks have all variables of tryst-run\n"
     "  -g, --grace TIME   when a rank fails, the others have this time to end by\n"
     "                     themselves, then they get SIGTERM, 2 s later SIGKILL\n"
     "                     (default 10s; 500ms, 2m)\n"
@@ -32,27 +34,21 @@ static const char help[] =
     "passed on. The exit status is that of the rank that failed first (128 plus the\n"
     "signal if it was killed), 0 if none failed, 125 if tryst-run itself failed, 126\n"
     "or 127 if the program cannot be run or found. If tryst-run is killed, its ranks\n"
-    "are killed too.\n";
+    "are killed too.\n"
+    "\n"
+    "On several machines another launcher starts the ranks, with the same environment\n"
+    "(docs/launch.md):\n"
+    "  mpirun -np 8 --host a:4,b:4 program                      Open MPI\n"
+    "  srun --mpi=pmix -N 2 -n 8 program                        Slurm\n"
+    "  torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d \\\n"
+    "           --rdzv-endpoint a:29400 --no-python program     on each; and "
+    "TRYST_TOKEN\n";
 
 static int usage_error(const char *what, const char *value)
 {
     fprintf(stderr, "tryst-run: %s%s%s%s; see tryst-run --help\n", what,
             value ? " '" : "", value ? value : "", value ? "'" : "");
     return LAUNCHER_FAILED;
-}
-
-/* Parse a time: "10", "10s", "500ms", "2m", "1.5". */
-static bool time_parse(const char *text, uint64_t *ns_p)
-{
-    char *unit;
-    double value = strtod(text, &unit);
-    double ns = !*unit || strcmp(unit, "s") == 0 ? 1e9
-                : strcmp(unit, "ms") == 0        ? 1e6
-                : strcmp(unit, "m") == 0         ? 60e9
-                : strcmp(unit, "h") == 0         ? 3600e9
-                                                 : 0;
-    *ns_p = (uint64_t)(value >= 0 && value <= 1e6 ? value * ns : 0);
-    return unit != text && value >= 0 && value <= 1e6 && ns > 0;
 }
 
 /* The beginnings of settings of variables that each rank gets, or must not have. */
@@ -72,9 +68,19 @@ static bool env_read(const char *text, void *to)
     return putenv((char *)(uintptr_t)text) == 0;
 }
 
+/* -x of mpirun: NAME=VALUE, or the NAME of a variable that ranks have anyway. */
+static bool export_read(const char *text, void *to)
+{
+    if (strchr(text, '=') || !*text)
+        return env_read(text, to);
+    if (!getenv(text))
+        fprintf(stderr, "tryst-run: -x %s: the variable is not set\n", text);
+    return true;
+}
+
 static bool grace_read(const char *text, void *to)
 {
-    return time_parse(text, &((struct launcher_params *)to)->grace_ns) ||
+    return tool_time_parse(text, &((struct launcher_params *)to)->grace_ns) ||
            !usage_error("--grace must be a time such as 10s, 500ms or 2m, not", text);
 }
 
@@ -86,14 +92,17 @@ static const struct tool_option rows[] = {
      .least = 1,
      .most = LAUNCHER_RANKS_MAX},
     {"env", 'e', TOOL_OTHER, .read = env_read},
+    {"export", 'x', TOOL_OTHER, .read = export_read},
     {"grace", 'g', TOOL_OTHER, .read = grace_read},
     {"no-prefix", 0, TOOL_FLAG, .offset = offsetof(struct launcher_params, no_prefix)},
 };
+static const char *const synonyms[] = {"-np", "--ranks", NULL};
 static const struct tool tool = {.name = "tryst-run",
                                  .help = help,
                                  .rows = rows,
                                  .rows_count = sizeof rows / sizeof *rows,
-                                 .words_end = true};
+                                 .words_end = true,
+                                 .synonyms = synonyms};
 
 int main(int argc, char **argv)
 {

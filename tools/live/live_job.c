@@ -52,8 +52,9 @@ static bool sessions_differ(const struct live_ranks *ranks, char *error, size_t 
             job_text_add(
                 &text, "several jobs run here; give the PID of one of their processes:");
         if (jobs <= JOBS_SHOWN)
-            job_text_add(&text, "%s %s, %d ranks%s, pid %d", jobs > 1 ? ";" : "",
+            job_text_add(&text, "%s %s, %d rank%s%s, pid %d", jobs > 1 ? ";" : "",
                          rank->proc.command, rank->header.size,
+                         rank->header.size == 1 ? "" : "s",
                          last ? "" : " still in tryst_group_open", (int)rank->pid);
     }
     return jobs > 1;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "order_path.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 #include "tools/svg.h"
 
@@ -277,12 +278,14 @@ static void head_draw(const struct drawing *self)
                   self->rows->rows[0].is_measured
                       ? "a measured step of each policy"
                       : "a step under each order of its operations");
-    tool_svg_text(self->out, PLOT_LEFT, 48, "class='note'",
-                  "%u actions, %.4g s together; %u operations, %.4g MB together; network "
-                  "%.4g Gbit/s, latency %.4g µs; possible gain over fifo: %.1f %%",
-                  sums.actions, sums.actions_s, sums.operations, (double)sums.bytes / 1e6,
-                  self->network->bytes_per_s * 8e-9, self->network->latency_s * 1e6,
-                  100 * self->figures->possible_gain);
+    tool_svg_text(
+        self->out, PLOT_LEFT, 48, "class='note'",
+        "%u action%s, %.4g s together; %u operation%s, %.4g MB together; network "
+        "%.4g Gbit/s, latency %.4g µs; possible gain over fifo: %.1f %%",
+        sums.actions, tool_plural(sums.actions), sums.actions_s, sums.operations,
+        tool_plural(sums.operations), (double)sums.bytes / 1e6,
+        self->network->bytes_per_s * 8e-9, self->network->latency_s * 1e6,
+        100 * self->figures->possible_gain);
     legend_draw(self);
 }
 

@@ -9,6 +9,7 @@
 #include <tryst/tryst.h>
 
 #include "order_draw.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 
 struct simulation {
@@ -25,9 +26,9 @@ static void table_print(const struct simulation *all)
     const struct order_figures *figures = &all->figures;
     struct order_sums sums = order_sum(job->profile);
     printf("tryst-perf sched --simulate\n");
-    printf("# %s: %u actions, %.6f s together; %u operations, %.3f MB together\n",
-           job->path, sums.actions, sums.actions_s, sums.operations,
-           (double)sums.bytes / 1e6);
+    printf("# %s: %u action%s, %.6f s together; %u operation%s, %.3f MB together\n",
+           job->path, sums.actions, tool_plural(sums.actions), sums.actions_s,
+           sums.operations, tool_plural(sums.operations), (double)sums.bytes / 1e6);
     order_origin_print(job->profile);
     printf("# network: %.6g Gbit/s, latency %.6g us\n", job->gbit_per_s, job->latency_us);
     printf("# optimum, a lower bound over all orders: %.6f s; possible gain over fifo: "

@@ -150,6 +150,24 @@ static tryst_status one_round(struct bench *bench, double *seconds_p)
 
 /* ---- rounds ------------------------------------------------------------------------ */
 
+/* Find how many iterations --time takes: run as many as take about a twentieth of it, by
+ * the time of one. */
+static tryst_status timed_iters(struct bench *bench, double each_s)
+{
+    double budget_s = (double)bench->options->time_ns / 1e9, seconds;
+    uint64_t some = perf_iters_fit(budget_s / 20, each_s, ITERS_LEAST);
+    double start_s = perf_now_s(bench->all->rank);
+    tryst_status status = TRYST_OK;
+    for (uint64_t i = 0; i < some && status == TRYST_OK; i++)
+        status = one_round(bench, &seconds);
+    if (status != TRYST_OK)
+        return status;
+    each_s = (perf_now_s(bench->all->rank) - start_s) / (double)some;
+    status = numbers_reduce(bench, &each_s, 1, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
+    bench->figure->iters = perf_iters_fit(budget_s, each_s, ITERS_LEAST);
+    return status;
+}
+
 static tryst_status warm_up(struct bench *bench)
 {
     uint64_t warmup = perf_warmup(bench->options, WARMUP_DEFAULT);
@@ -160,12 +178,12 @@ static tryst_status warm_up(struct bench *bench)
         status = one_round(bench, &seconds);
     if (status == TRYST_OK && !iters) {
         status = numbers_reduce(bench, &seconds, 1, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
-        double fit = seconds > 0 ? BUDGET_S / seconds : ITERS_LEAST;
-        iters = fit > ITERS_MOST    ? ITERS_MOST
-                : fit < ITERS_LEAST ? ITERS_LEAST
-                                    : (uint64_t)fit;
+        iters = perf_iters_fit(BUDGET_S, seconds, ITERS_LEAST);
+        iters = iters > ITERS_MOST ? ITERS_MOST : iters;
     }
     bench->figure->iters = iters;
+    if (status == TRYST_OK && bench->options->time_ns)
+        status = timed_iters(bench, seconds);
     return status;
 }
 
@@ -239,6 +257,9 @@ static tryst_status measure(struct bench *bench)
     tool_samples_sort(bench->samples, n);
     figure->seconds = (bench->samples[n / 2] + bench->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = bench->samples[n - 1 - n / 100];
+    figure->seconds_p999 = bench->samples[n - 1 - n / 1000];
+    for (uint64_t i = 0; i < n; i++)
+        figure->seconds_mean += bench->samples[i] / (double)n;
     figure->seconds_min = bench->samples[0];
     return status;
 }

@@ -12,8 +12,9 @@
  *  completion on one rank; of each iteration the time of the slowest rank counts. */
 struct perf_coll_figure {
     uint64_t bytes, count, iters;
-    double seconds, seconds_p99, seconds_min; /**< median, 99th percentile, least */
-    double bound_s;                           /**< the least possible time; 0: unknown */
+    /** median, 99th percentile, 99.9th, least, mean */
+    double seconds, seconds_p99, seconds_p999, seconds_min, seconds_mean;
+    double bound_s; /**< the least possible time; 0: unknown */
     uint64_t wrong; /**< wrong elements, summed over all ranks */
     tryst_coll_info info;
     struct perf_explain explain; /**< with --explain */

@@ -11,7 +11,7 @@
 #ifndef TRYST_TOOLS_PERF_PERF_PATTERN_H
 #define TRYST_TOOLS_PERF_PERF_PATTERN_H
 
-#include "perf_kinds.h"
+#include "tools/perf/options/perf_kinds.h"
 
 enum { PERF_PATTERN_PERIOD = 1021, PERF_PATTERN_BYTES_MAX = 8 };
 

@@ -351,11 +351,11 @@ static tryst_status preempt_open(struct preempt *preempt)
     preempt->samples = calloc(iters, sizeof *preempt->samples);
     if (!preempt->samples)
         return perf_fail(rank, "allocate the samples", TRYST_E_NOMEM, "");
-    tryst_status status = perf_key(rank, 0, "urgent", &preempt->urgent_key);
+    tryst_status status = perf_key(rank, 0, 1, "urgent", &preempt->urgent_key);
     if (status == TRYST_OK)
-        status = perf_key(rank, 0, "background", &preempt->background_key);
+        status = perf_key(rank, 0, 1, "background", &preempt->background_key);
     if (status == TRYST_OK)
-        status = perf_key(rank, 0, "over", &preempt->over_key);
+        status = perf_key(rank, 0, 1, "over", &preempt->over_key);
     if (status == TRYST_OK)
         status = perf_memory(rank, most, &preempt->data[0], &preempt->mem[0]);
     if (status == TRYST_OK)

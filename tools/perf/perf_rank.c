@@ -31,12 +31,12 @@ tryst_status perf_op_end(const struct perf_rank *rank, tryst_op *op, const char 
     return status;
 }
 
-tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
+tryst_status perf_key(const struct perf_rank *rank, int from, int to, const char *edge,
                       tryst_key **key_p)
 {
     char key[TRYST_KEY_MAX + 1];
     tryst_status status =
-        tryst_key_build(rank->group, src, 1 - src, edge, 0, 0, key, sizeof key);
+        tryst_key_build(rank->group, from, to, edge, 0, 0, key, sizeof key);
     if (status == TRYST_OK)
         status = tryst_key_prepare(rank->group, key, key_p);
     return perf_judge(rank, "prepare a key", status);
@@ -45,7 +45,7 @@ tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
 tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **data_p,
                          tryst_mem **mem_p)
 {
-    tryst_memory_kind kind = rank->options->memory[rank->rank];
+    tryst_memory_kind kind = rank->options->memory[rank->rank > rank->peer];
     tryst_status status = tryst_mem_alloc(rank->ctx, bytes, kind, 0, data_p, mem_p);
     if (status != TRYST_OK)
         return perf_fail(rank,
@@ -56,6 +56,33 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
         memset(*data_p, rank->rank + 1,
                bytes); /* its pages exist before the clock runs */
     return status;
+}
+
+tryst_status perf_numbers_move(const struct perf_rank *rank, tryst_step *step, int from,
+                               int to, void *numbers, size_t bytes)
+{
+    const char *what = rank->rank == from ? "send figures" : "receive figures";
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = numbers,
+                           .count = bytes,
+                           .dtype = TRYST_DTYPE_U8};
+    char key[TRYST_KEY_MAX + 1];
+    tryst_op *op;
+    tryst_status status = tryst_key_build(rank->group, from, to, "tryst-perf figures", 0,
+                                          0, key, sizeof key);
+    if (status == TRYST_OK)
+        status = rank->rank == from ? tryst_send(step, key, &tensor, NULL, &op)
+                                    : tryst_recv(step, key, &tensor, NULL, &op);
+    return status == TRYST_OK ? perf_op_end(rank, op, what, PERF_WAIT_NS)
+                              : perf_judge(rank, what, status);
+}
+
+uint64_t perf_iters_fit(double seconds, double each_s, uint64_t least)
+{
+    double fit = each_s > 0 ? seconds / each_s : (double)least;
+    return fit > PERF_TIMED_MOST ? PERF_TIMED_MOST
+           : fit < (double)least ? least
+                                 : (uint64_t)fit;
 }
 
 double perf_now_s(const struct perf_rank *rank)
@@ -102,17 +129,27 @@ tryst_status perf_tensor_memory(const struct perf_rank *rank, uint64_t bytes,
     return TRYST_OK;
 }
 
+static bool prints(const struct perf_rank *rank)
+{
+    return rank->rank == 0 || rank->options->remote;
+}
+
+bool perf_has_csv(const struct perf_rank *rank)
+{
+    return prints(rank) && rank->options->csv;
+}
+
 bool perf_has_table(const struct perf_rank *rank)
 {
     const char *json = rank->options->json;
-    return rank->rank == 0 && !(json && strcmp(json, "-") == 0);
+    return prints(rank) && !rank->options->csv && !(json && strcmp(json, "-") == 0);
 }
 
 int perf_json_write(const struct perf_rank *rank,
                     void (*print)(FILE *file, const void *what), const void *what)
 {
     const char *path = rank->options->json;
-    return path && rank->rank == 0 ? tool_file_write(path, print, what) : 0;
+    return path && prints(rank) ? tool_file_write(path, print, what) : 0;
 }
 
 uint64_t perf_warmup(const struct perf_options *options, uint64_t standard)

@@ -7,16 +7,21 @@
 #include <stdio.h>
 #include <tryst/tryst.h>
 
-#include "perf_options.h"
+#include "tools/perf/options/perf_options.h"
 
 /** An operation that takes longer fails the measurement. */
 #define PERF_WAIT_NS 600000000000ull
+/** The step of the first size; the step before it is that of perf_server.h. */
+#define PERF_STEP_FIRST 2
+/** Iterations under --time, at most: the samples of a size take 8 bytes each. */
+#define PERF_TIMED_MOST 50000000
 
 struct perf_rank {
     const struct perf_options *options;
     tryst_ctx *ctx;
     tryst_group *group;
     int rank;
+    int peer; /**< the other rank of the pair */
 };
 
 /** Report on stderr that the rank cannot do `what` ("send"), and why; return `status`. */
@@ -27,13 +32,21 @@ tryst_status perf_fail(const struct perf_rank *rank, const char *what,
 tryst_status perf_op_end(const struct perf_rank *rank, tryst_op *op, const char *what,
                          uint64_t timeout_ns);
 
-/** Prepare the key of `edge` from rank `src` to the other rank. */
-tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
+/** Prepare the key of `edge` from one rank to another. */
+tryst_status perf_key(const struct perf_rank *rank, int from, int to, const char *edge,
                       tryst_key **key_p);
 
 /** Allocate memory for tensors where --memory places them, and write host memory once. */
 tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **data_p,
                          tryst_mem **mem_p);
+
+/** Move bytes from rank `from` to rank `to` in a step; this rank is one of the two. */
+tryst_status perf_numbers_move(const struct perf_rank *rank, tryst_step *step, int from,
+                               int to, void *numbers, size_t bytes);
+
+/** Return how many iterations of `each_s` fit into `seconds`: at least `least`, at most
+ *  PERF_TIMED_MOST. */
+uint64_t perf_iters_fit(double seconds, double each_s, uint64_t least);
 
 /** Return tryst_now_ns in seconds. */
 double perf_now_s(const struct perf_rank *rank);
@@ -52,9 +65,13 @@ tryst_status perf_numbers_reduce(const struct perf_rank *rank, tryst_step *step,
 tryst_status perf_tensor_memory(const struct perf_rank *rank, uint64_t bytes,
                                 tryst_mem **mem_p, void **memory_p, void **data_p);
 
-/** True if this rank prints a table: rank 0, unless JSON goes to stdout. */
+/** True if this rank prints a table: rank 0, and the other side of a server, unless JSON
+ *  or CSV goes to stdout. */
 bool perf_has_table(const struct perf_rank *rank);
-/** Write the JSON of --json at rank 0, if it was wanted. Returns 1 if that failed. */
+/** True if this rank prints CSV. */
+bool perf_has_csv(const struct perf_rank *rank);
+/** Write the JSON of --json at those ranks, if it was wanted. Returns 1 if that
+ *  failed. */
 int perf_json_write(const struct perf_rank *rank,
                     void (*print)(FILE *file, const void *what), const void *what);
 

@@ -51,15 +51,40 @@ static void head_print(const struct perf_coll *all)
         printf("tryst-perf %s\n", options->kind->name);
         perf_setup_print(all->rank);
     }
-    printf("%10s %7s %12s %12s %12s %10s %10s %6s %12s %7s%s\n", "size", "iters",
-           "median, us", "p99, us", "min, us", "alg, MB/s", "bus, MB/s", "trees",
-           "bound, us", "ratio", options->check ? "      wrong" : "");
+    printf("%10s %8s %10s %10s %10s %10s %10s %9s %9s %5s %10s %7s%s\n", "size", "iters",
+           "min, us", "mean, us", "p50, us", "p99, us", "p99.9, us", "alg, MB/s",
+           "bus, MB/s", "trees", "bound, us", "ratio",
+           options->check ? "      wrong" : "");
+}
+
+static void csv_row(const struct perf_coll *all, const struct perf_coll_figure *figure,
+                    struct bandwidth bandwidth)
+{
+    if (all->done == 0)
+        printf("size_bytes,iterations,min_us,mean_us,p50_us,p99_us,p99.9_us,alg_MB_per_s,"
+               "bus_MB_per_s,trees,bound_us,ratio%s\n",
+               all->rank->options->check ? ",wrong_elements" : "");
+    printf("%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%" PRIu32,
+           figure->bytes, figure->iters, figure->seconds_min * 1e6,
+           figure->seconds_mean * 1e6, figure->seconds * 1e6, figure->seconds_p99 * 1e6,
+           figure->seconds_p999 * 1e6, bandwidth.algorithm / 1e6, bandwidth.bus / 1e6,
+           figure->info.trees);
+    if (figure->bound_s > 0)
+        printf(",%.6g,%.6g", figure->bound_s * 1e6, figure->seconds / figure->bound_s);
+    else
+        printf(",,"); /* unknown */
+    if (all->rank->options->check)
+        printf(",%" PRIu64, figure->wrong);
+    printf("\n");
+    fflush(stdout);
 }
 
 void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure *figure)
 {
     struct bandwidth bandwidth = bandwidth_of(all, figure);
     char bound[32] = "-", ratio[32] = "-";
+    if (perf_has_csv(all->rank))
+        csv_row(all, figure, bandwidth);
     if (!perf_has_table(all->rank))
         return;
     if (all->done == 0 || all->rank->options->explain)
@@ -68,9 +93,11 @@ void perf_report_row(const struct perf_coll *all, const struct perf_coll_figure 
         snprintf(bound, sizeof bound, "%.2f", figure->bound_s * 1e6);
         snprintf(ratio, sizeof ratio, "%.3f", figure->seconds / figure->bound_s);
     }
-    printf("%10s %7" PRIu64 " %12.2f %12.2f %12.2f %10.1f %10.1f %6" PRIu32 " %12s %7s",
+    printf("%10s %8" PRIu64 " %10.2f %10.2f %10.2f %10.2f %10.2f %9.1f %9.1f %5" PRIu32
+           " %10s %7s",
            perf_bytes_text(figure->bytes, (char[32]){""}), figure->iters,
-           figure->seconds * 1e6, figure->seconds_p99 * 1e6, figure->seconds_min * 1e6,
+           figure->seconds_min * 1e6, figure->seconds_mean * 1e6, figure->seconds * 1e6,
+           figure->seconds_p99 * 1e6, figure->seconds_p999 * 1e6,
            bandwidth.algorithm / 1e6, bandwidth.bus / 1e6, figure->info.trees, bound,
            ratio);
     if (all->rank->options->check)
@@ -92,9 +119,11 @@ static void figure_print(FILE *file, const struct perf_coll *all,
     fprintf(file,
             "{\"bytes\": %" PRIu64 ", \"count\": %" PRIu64 ", \"iterations\": %" PRIu64
             ", \"seconds\": %.9g, \"seconds_p99\": %.9g, \"seconds_min\": %.9g, "
+            "\"seconds_mean\": %.9g, \"seconds_p999\": %.9g, "
             "\"algorithm_bytes_per_s\": %.9g, \"bus_bytes_per_s\": %.9g",
             figure->bytes, figure->count, figure->iters, figure->seconds,
-            figure->seconds_p99, figure->seconds_min, bandwidth.algorithm, bandwidth.bus);
+            figure->seconds_p99, figure->seconds_min, figure->seconds_mean,
+            figure->seconds_p999, bandwidth.algorithm, bandwidth.bus);
     tool_json_number(file, "bound_seconds", bound_s > 0 ? bound_s : NAN);
     tool_json_number(file, "ratio", bound_s > 0 ? figure->seconds / bound_s : NAN);
     tool_json_number(file, "planned_bytes_per_s", planned > 0 ? planned : NAN);

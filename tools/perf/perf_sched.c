@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "perf_setup.h"
+#include "tools/figures.h"
 #include "tools/json.h"
 #include "tools/order/order_draw.h"
 #include "tools/order/order_measure.h"
@@ -23,9 +24,9 @@ static void head_print(const struct sched *all)
     struct order_sums sums = order_sum(all->job->profile);
     printf("tryst-perf sched\n");
     perf_setup_print(all->rank);
-    printf("# %s: %u actions, %.6f s together; %u operations, %.3f MB together\n",
-           all->job->path, sums.actions, sums.actions_s, sums.operations,
-           (double)sums.bytes / 1e6);
+    printf("# %s: %u action%s, %.6f s together; %u operation%s, %.3f MB together\n",
+           all->job->path, sums.actions, tool_plural(sums.actions), sums.actions_s,
+           sums.operations, tool_plural(sums.operations), (double)sums.bytes / 1e6);
     order_origin_print(all->job->profile);
     printf("# measured: %.3f MB/s of all operations at once, latency %.1f us\n",
            measured->bytes_per_s / 1e6, measured->latency_s * 1e6);

@@ -69,7 +69,7 @@ const char topo_help_plan[] =
     "                       0,2-5)\n"
     "      --trees-max K    at most K trees (for each root); default: as few as cost\n"
     "                       nothing\n"
-    "      --sum-rate GB    GB/s that a rank sums (default: 7, one core's, which\n"
+    "      --sum-gbit G     Gbit/s that a rank sums (default: 56, one core's, which\n"
     "                       also makes the sums of tensors on devices)\n"
     "      --gap G          stop when within G of the bound (0.01 is 1 %)\n"
     "      --json FILE|-    the plan as JSON, and nothing else\n"

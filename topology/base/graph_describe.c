@@ -7,19 +7,15 @@
 
 void describe_rate(struct text *text, double bytes_per_s)
 {
-    double gigabytes = bytes_per_s / 1e9;
+    double gbit = bytes_per_s * 8e-9;
     if (bytes_per_s == GRAPH_UNKNOWN)
         text_add(text, "?");
     else if (bytes_per_s == GRAPH_UNLIMITED)
         text_add(text, "unlimited");
-    else if (gigabytes < 0.995)
-        text_add_number(text, floor(gigabytes * 1e4 + 0.5) / 1e4);
+    else if (gbit < 0.995)
+        text_add_number(text, floor(gbit * 1e4 + 0.5) / 1e4);
     else
-        text_addf(text, "%.*f",
-                  gigabytes >= 99.95   ? 0
-                  : gigabytes >= 9.995 ? 1
-                                       : 2,
-                  gigabytes);
+        text_addf(text, "%.*f", gbit >= 99.95 ? 0 : gbit >= 9.995 ? 1 : 2, gbit);
 }
 
 static const char *link_kind_title(enum graph_link_kind kind)
@@ -55,7 +51,7 @@ static void number_origin(struct text *text, const struct graph_number *number)
 
 static void latency_words(struct text *text, double ns)
 {
-    text_addf(text, "%.*f ns", ns < 9.95 && ns != 0 ? 1 : 0, ns);
+    text_addf(text, "%.4g us", ns * 1e-3);
 }
 
 void describe_link(struct text *text, const struct graph_link *link,
@@ -72,7 +68,7 @@ void describe_link(struct text *text, const struct graph_link *link,
         text_add(text, " in");
     }
     if (link->bytes_per_s.value != GRAPH_UNLIMITED)
-        text_add(text, " GB/s");
+        text_add(text, " Gbit/s");
     number_origin(text, &link->bytes_per_s);
     if (link->latency_ns.value != GRAPH_UNKNOWN) {
         text_add(text, ", ");

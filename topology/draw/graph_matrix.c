@@ -72,7 +72,7 @@ static void latency_cell(struct text *text, const struct graph_path *path)
     else if (path->latency_ns == GRAPH_UNKNOWN)
         text_add(text, "?");
     else
-        text_addf(text, "%.0f", path->latency_ns);
+        text_addf(text, "%.4g", path->latency_ns * 1e-3);
 }
 
 /* Append the NUMA node or package of a device: "numa1, cpus 4-7". */
@@ -127,7 +127,7 @@ static void rates_add(struct matrix *matrix)
     size_t end = matrix->name_width + matrix->rows_count * matrix->cell_width;
     bool devices = graph->nodes[matrix->rows[0]].kind == NODE_GPU ||
                    graph->nodes[matrix->rows[0]].kind == NODE_NIC;
-    head_add(matrix, "GB/s");
+    head_add(matrix, "Gbit/s");
     if (devices) {
         text_pad(matrix->text, end);
         text_add(matrix->text, "near");
@@ -159,11 +159,11 @@ static void latencies_add(struct matrix *matrix)
 {
     if (!latency_known(matrix)) {
         text_add(matrix->text,
-                 "\nns: no latency is known; run tryst-topo --probe under a launcher "
+                 "\nus: no latency is known; run tryst-topo --probe under a launcher "
                  "to measure them.\n");
         return;
     }
-    head_add(matrix, "ns");
+    head_add(matrix, "us");
     for (uint32_t i = 0; i < matrix->rows_count; i++)
         row_add(matrix, i, latency_cell);
     text_add(matrix->text, "\n");
@@ -171,7 +171,7 @@ static void latencies_add(struct matrix *matrix)
 
 static void widths_measure(struct matrix *matrix)
 {
-    matrix->name_width = 6;
+    matrix->name_width = 8;
     matrix->cell_width = 10;
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
         size_t length = strlen(node_short_name(matrix->graph, matrix->rows[i]));

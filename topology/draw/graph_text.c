@@ -151,9 +151,10 @@ static void node_add(struct tree *tree, uint32_t number)
             describe_link(text, up, back);
         }
     }
+    uint32_t links = graph->out_first[number + 1] - graph->out_first[number];
     if (is_switch(node))
-        text_addf(text, ", %s, %u links", node_kind_title(node->kind),
-                  graph->out_first[number + 1] - graph->out_first[number]);
+        text_addf(text, ", %s, %u link%s", node_kind_title(node->kind), links,
+                  links == 1 ? "" : "s");
     ranks_add(tree, number);
     near_add(tree, number);
     text_add(text, "\n");

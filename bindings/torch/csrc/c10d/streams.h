@@ -41,8 +41,8 @@ class Mark
  *  CUstream; none for the CPU, and where this PyTorch or its device does not show it. */
 std::optional<void *> current_stream(c10::Device device);
 
-/** Streams of this process that wait for collectives, counted. While one waits, the driver
- *  may hold the copies of a message, and with them the progress that ends the wait
+/** Streams of this process that wait for collectives, counted. While one waits, the
+ *  driver may hold the copies of a message, and with them the progress that ends the wait
  *  (tryst/device.h). So once a message has had a tensor on a device, the host waits in
  *  the streams' place. Thread: any. */
 class WaitingStreams

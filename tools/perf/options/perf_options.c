@@ -3,12 +3,16 @@
 #include "perf_options.h"
 
 #include <getopt.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tryst/tryst.h>
 
+#include "perf_help.h"
+#include "perf_host.h"
 #include "tools/launch/launcher.h"
 #include "tools/options.h"
 
@@ -17,134 +21,10 @@
 enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
 /* of sched */
 enum { STEPS_DEFAULT = 5, STEPS_WARMUP = 2 };
-#define BYTES_MAX  (1ull << 40)
+#define BYTES_MAX  PERF_BYTES_MAX
 #define DTYPES     "u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64"
 #define REDUCTIONS "sum prod min max avg premul and or xor"
-
-static const char help[] =
-    "Usage: tryst-perf KIND [options]\n"
-    "\n"
-    "Measures between ranks that tryst-perf starts here (-n), or that tryst-run,\n"
-    "mpirun, srun or torchrun started, or that TRYST_RANK and TRYST_SIZE describe.\n"
-    "\n"
-    "Two ranks, by prepared key:\n"
-    "  pingpong             one tensor there and back: time for one way\n"
-    "  bandwidth            many tensors one way, some outstanding at any time\n"
-    "  preempt              an urgent tensor again and again behind large ones\n"
-    "Any number of ranks, one collective at a time:\n"
-    "  allreduce            the reduction of all tensors, at every rank\n"
-    "  reduce               the reduction of all tensors, at --root\n"
-    "  broadcast            the tensor of --root, at every rank\n"
-    "  allgather            the tensors of all ranks, at every rank\n"
-    "  reducescatter        a block of the reduction at each rank\n"
-    "  alltoall             a block from each rank to each\n"
-    "  barrier              no bytes\n"
-    "  preempt --op allreduce\n"
-    "                       an urgent all-reduce again and again under large ones\n"
-    "  sched                see tryst-perf sched --help\n"
-    "\n"
-    "All kinds:\n"
-    "  -n, --ranks N        ranks to start here (2)\n"
-    "  -s, --sizes A:B      bytes of a tensor, of all blocks: A, 2A ... B; or A,B,C\n"
-    "                       (pairs 8:64M, preempt 4K,64K,1M; collectives 4:64M, preempt\n"
-    "                       1M; K, M, G are powers of 1024)\n"
-    "  -f, --factor N       from one size of A:B to the next (2)\n"
-    "  -i, --iterations N   operations measured for each size (pairs 10000 small\n"
-    "                       ones, fewer large ones; collectives as many as fit in 1 s,\n"
-    "                       10 to 10000; preempt 100); also --iters\n"
-    "  -w, --warmup N       operations before those (pairs a tenth, at least 10;\n"
-    "                       collectives and preempt 5)\n"
-    "      --transport NAME\n"
-    "                       auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
-    "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
-    "  -h, --help           print this; or --version\n"
-    "Pairs:\n"
-    "  -m, --memory KIND    where tensors lie: host or cuda (device 0), or KIND:KIND\n"
-    "                       for rank 0's and rank 1's (host)\n"
-    "  -O, --window N       bandwidth: transfers outstanding (32)\n"
-    "Collectives:\n"
-    "  -d, --dtype TYPE     u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
-    "  -o, --op OP          sum prod min max avg premul and or xor (sum)\n"
-    "  -r, --root RANK      reduce, broadcast (0)\n"
-    "  -m, --memory KIND    plain, mapped (of tryst_mem_alloc), cuda (device 0) (plain)\n"
-    "      --inplace        the input is where the result will be\n"
-    "  -c, --check          compare each result, to the last bit, with one that is\n"
-    "                       computed; a barrier before each operation\n"
-    "      --explain        show where the time of each edge went; not barrier\n"
-    "  -p, --priority N     of all operations, smaller is more urgent; or background\n"
-    "Preempt:\n"
-    "      --background B   bytes of each tensor of the background; with --op allreduce\n"
-    "                       of the two together (1G)\n"
-    "      --every MS       milliseconds between urgent operations (50)\n"
-    "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
-    "\n"
-    "Pairs: seconds are the median, p99 the 99th percentile; bandwidth: from one\n"
-    "completion to the next, averaged over a window; preempt: from the submission of\n"
-    "the urgent send to its completion, beside a bound: the window at the\n"
-    "background's rate, and the urgent tensor alone.\n"
-    "\n"
-    "Collectives: from a rank's submission to its completion; the slowest rank of\n"
-    "each iteration counts; no barrier is between them. Bandwidths as in\n"
-    "nccl-tests: alg is size / median; bus is that times 2(n-1)/n for allreduce,\n"
-    "(n-1)/n for allgather, reducescatter, alltoall, else 1. bound, where\n"
-    "the rates of links are known: the least time of these payload bytes over\n"
-    "all trees; ratio: median / bound. Headers of TCP over Ethernet make it 1514/1448.\n"
-    "\n"
-    "preempt --op allreduce: bound is the time alone, and at each hop of the longest\n"
-    "path between root and leaf the windows of the sending host / its rate.\n"
-    "\n"
-    "Each rank started here is bound to a processor, if there are as many.\n"
-    "\n"
-    "Exit status: 0 done, 1 failed or a result is wrong, 2 wrong command line.\n";
-
-static const char help_sched[] =
-    "Usage: tryst-perf sched --profile FILE [-n RANKS] [options]\n"
-    "  or:  tryst-perf sched --profile FILE --simulate --gbit G [options]\n"
-    "\n"
-    "Replays a training step with known durations, a profile (tryst/profile.h has the\n"
-    "format), and compares orders of its operations with the optimum. Over ranks, which\n"
-    "tryst-perf starts or which are there (tryst-perf --help), each action is a timed\n"
-    "wait and each operation an all-reduce of as many bytes.\n"
-    "\n"
-    "      --profile FILE|-\n"
-    "                       the profile as JSON; with %r in FILE those of all ranks,\n"
-    "                       merged: of each operation the slowest rank counts\n"
-    "      --bucket B       bytes of a bucket, the first one 1M at most (25M)\n"
-    "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
-    "      --draw FILE.svg  draw a step under each order to one scale of time; over\n"
-    "                       ranks: the last step of rank 0, beside the best order in\n"
-    "                       virtual time\n"
-    "  -h, --help           print this; or --version\n"
-    "Over ranks:\n"
-    "  -n, --ranks N        ranks to start here (2)\n"
-    "  -i, --iterations N   steps measured for each policy (5); also --iters\n"
-    "  -w, --warmup N       steps before those (2)\n"
-    "      --transport NAME\n"
-    "                       auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
-    "In virtual time, without ranks:\n"
-    "      --simulate       needs --gbit\n"
-    "      --gbit G         rate of the network, Gbit/s (10^9 bits)\n"
-    "      --latency US     from an operation's last byte to its end, microseconds (0)\n"
-    "\n"
-    "Policies and orders:\n"
-    "  fifo                 the operation that was ready first (TRYST_SCHED=fifo)\n"
-    "  buckets              joined in the order in which they are ready, then as fifo;\n"
-    "                       no action that needs one begins before all have ended\n"
-    "  priority             the one with the longest way to the end of the step; over\n"
-    "                       ranks with windows that bound nothing, in virtual time\n"
-    "                       without interruption\n"
-    "  ours, preempt        the same with the default windows; in virtual time it\n"
-    "                       interrupts others\n"
-    "\n"
-    "A step takes from the end of the step before to its own end, without a barrier\n"
-    "between; the median over steps, and of each the slowest rank, counts. gap: the\n"
-    "distance to the optimum, a lower bound over all orders, at the rate of all\n"
-    "operations at once, measured in the same run, or at the bound of the plan.\n"
-    "possible gain: the part of the step under fifo that the optimum saves, both in\n"
-    "virtual time. simulated: in virtual time, at the measured rate and latency.\n"
-    "\n"
-    "Exit status: 0 done, 1 it failed, or the profile is wrong, 2 the command line is\n"
-    "wrong.\n";
+#define DAY_NS     86400000000000ull
 
 static int usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -243,21 +123,73 @@ static bool priority_read(const char *text, void *to)
     return true;
 }
 
+static bool time_read(const char *text, void *to)
+{
+    uint64_t *ns = &((struct perf_options *)to)->time_ns;
+    return (tool_time_parse(text, ns) && *ns >= 1000000 && *ns <= DAY_NS) ||
+           !usage("--time %s: must be a time from 1ms to 24h, as 10s or 500ms", text);
+}
+
+/* Parse a processor or a range of them at *text_p, which moves behind it. */
+static bool core_range_parse(const char **text_p, unsigned long *first_p,
+                             unsigned long *last_p)
+{
+    char *end;
+    if (**text_p < '0' || **text_p > '9')
+        return false;
+    *first_p = *last_p = strtoul(*text_p, &end, 10);
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+        *last_p = strtoul(end + 1, &end, 10);
+    *text_p = end;
+    return *first_p <= *last_p && *last_p < CPU_SETSIZE;
+}
+
+static bool cores_parse(const char *text, struct perf_options *options)
+{
+    unsigned long core, last;
+    options->cores_count = 0;
+    for (;; text++) {
+        if (!core_range_parse(&text, &core, &last))
+            return false;
+        for (; core <= last; core++) {
+            if (options->cores_count == PERF_CORES_MAX)
+                return false;
+            options->cores[options->cores_count++] = (short)core;
+        }
+        if (*text != ',')
+            return !*text;
+    }
+}
+
+static bool cores_read(const char *text, void *to)
+{
+    return cores_parse(text, to) ||
+           !usage("--cores %s: must be processors, at most %d, as 0,2,8-11", text,
+                  PERF_CORES_MAX);
+}
+
 #define AT(member) .offset = offsetof(struct perf_options, member)
 static const struct tool_option rows[] = {
     {"ranks", 'n', TOOL_COUNT, AT(ranks), 1, LAUNCHER_RANKS_MAX},
     {"sizes", 's', TOOL_TEXT, AT(sizes_text)},
+    {"begin", 'b', TOOL_BYTES, AT(begin_bytes), 1, BYTES_MAX},
+    {"end", 'e', TOOL_BYTES, AT(end_bytes), 1, BYTES_MAX},
     {"factor", 'f', TOOL_NUMBER, AT(factor), 2, 1 << 30},
     {"iters", 0, TOOL_NUMBER, AT(iters), 1, 1000000000},
     {"iterations", 'i', TOOL_NUMBER, AT(iters), 1, 1000000000},
+    {"time", 't', TOOL_OTHER, .read = time_read},
     {"warmup", 'w', TOOL_NUMBER, AT(warmup), 0, 1000000000},
     {"window", 'O', TOOL_COUNT, AT(window), 1, WINDOW_MAX},
+    {"bidirectional", 0, TOOL_FLAG, AT(both_ways)},
     {"transport", 0, TOOL_WORD, AT(transport), .values = TOOL_TRANSPORTS},
+    {"cores", 0, TOOL_OTHER, .read = cores_read},
+    {"port", 0, TOOL_COUNT, AT(port), 1, UINT16_MAX},
     {"memory", 'm', TOOL_TEXT, AT(memory_text), .values = "host plain mapped cuda"},
     {"background", 0, TOOL_BYTES, AT(background_bytes), 64 << 10, BYTES_MAX},
     {"every", 0, TOOL_NUMBER, AT(every_ms), 1, 3600000},
     {"fifo", 0, TOOL_FLAG, AT(fifo)},
     {"json", 'j', TOOL_TEXT, AT(json)},
+    {"csv", 0, TOOL_FLAG, AT(csv)},
     {"profile", 0, TOOL_TEXT, AT(order.path)},
     {"simulate", 0, TOOL_FLAG, AT(simulate)},
     {"bucket", 0, TOOL_BYTES, AT(order.bucket_bytes), 1, BYTES_MAX},
@@ -276,16 +208,75 @@ static const struct tool_option rows[] = {
 
 /* ---- options that depend on the kind ----------------------------------------------- */
 
+/* The other side of a server has no more options than these: the server's hold. */
+static const char *const of_client[] = {"transport", "cores", "json",
+                                        "csv",       "port",  NULL};
+
+/* Read "server", "server KIND", "KIND" or "HOST". */
 static int kind_arg_read(int argc, char **argv, struct perf_options *options)
 {
-    if (optind >= argc)
+    options->serves = optind < argc && strcmp(argv[optind], "server") == 0;
+    options->remote = options->serves;
+    int at = optind + options->serves;
+    if (at >= argc && !options->serves)
         return usage("nothing to measure; give one of %s", perf_kinds_names());
-    if (optind + 1 < argc)
-        return usage("unexpected word '%s'", argv[optind + 1]);
-    options->kind = perf_kind_find(argv[optind]);
-    return options->kind ? 0
-                         : usage("cannot measure '%s'; give one of %s", argv[optind],
-                                 perf_kinds_names());
+    if (at + 1 < argc)
+        return usage("unexpected word '%s'", argv[at + 1]);
+    const char *word = at < argc ? argv[at] : "pingpong";
+    options->kind = perf_kind_find(word);
+    if (options->serves && options->kind && !options->kind->ranks_even)
+        return usage("server: must measure pingpong or bandwidth, not %s", word);
+    if (options->kind)
+        return 0;
+    if (options->serves || !perf_host_is(word))
+        return usage("cannot measure '%s', and no host has that name; give one of %s, or "
+                     "server",
+                     word, perf_kinds_names());
+    options->remote = true;
+    options->host = word;
+    options->kind = perf_kind_find("pingpong"); /* until the server names one */
+    return 0;
+}
+
+/* Options that exclude each other, or need a server. */
+static bool pairs_of_options_check(const struct perf_options *options)
+{
+    const char *json = options->json;
+    if (options->time_ns && options->iters)
+        return !usage("--time and --iterations: give one of them");
+    if (options->csv && options->explain)
+        return !usage("--explain: has no columns of --csv; give --json FILE");
+    if (options->csv && json && strcmp(json, "-") == 0)
+        return !usage("--csv and --json -: only one can write to stdout");
+    if (options->sizes_text && (options->begin_bytes || options->end_bytes))
+        return !usage("--sizes: give it, or --begin and --end");
+    if (options->port && !options->remote)
+        return !usage("--port: is for server and for HOST");
+    return !options->serves || options->ranks == 2 ||
+           !usage("-n %d: a server measures between two ranks", options->ranks);
+}
+
+/* Turn --begin and --end into the text of --sizes; what is not given is the default's. */
+static void sizes_text_make(struct perf_options *options, char *text, size_t capacity)
+{
+    const char *standard = options->kind->sizes;
+    uint64_t begin = options->begin_bytes, end = options->end_bytes, first, last;
+    char least[32];
+    if (!standard || (!begin && !end))
+        return;
+    snprintf(least, sizeof least, "%.*s", (int)strcspn(standard, ":,"), standard);
+    const char *colon = strrchr(standard, ':'), *comma = strrchr(standard, ',');
+    const char *most = colon ? colon + 1 : comma ? comma + 1 : standard;
+    if (!tool_bytes_parse(least, 1, BYTES_MAX, &first) ||
+        !tool_bytes_parse(most, 1, BYTES_MAX, &last))
+        return; /* not in this table */
+    if (!begin)
+        begin = end < first ? end : first;
+    if (!end)
+        end = begin > last ? begin : last;
+    snprintf(text, capacity, "%llu:%llu", (unsigned long long)begin,
+             (unsigned long long)end);
+    options->sizes_text = text;
 }
 
 static bool sizes_check(struct perf_options *options)
@@ -297,6 +288,11 @@ static bool sizes_check(struct perf_options *options)
         options->sizes_count = 1; /* one row, of no bytes */
         return true;
     }
+    if (options->begin_bytes && options->end_bytes &&
+        options->begin_bytes > options->end_bytes)
+        return !usage("--begin %llu: is more than --end %llu",
+                      (unsigned long long)options->begin_bytes,
+                      (unsigned long long)options->end_bytes);
     if (!sizes_parse(options, given ? given : options->kind->sizes))
         return !usage(
             "--sizes %s: must be bytes from 1 as A:B or A,B,C, at most %d of them", given,
@@ -384,7 +380,10 @@ static bool ranks_check(struct perf_options *options)
                           ? "-n %d: %s takes exactly %d ranks"
                           : "-n %d: %s takes %d to %d ranks",
                       options->ranks, kind->name, kind->ranks_least, kind->ranks_most);
-    return true;
+    return !kind->ranks_even || options->ranks % 2 == 0 ||
+           !usage("-n %d: %s takes an even number of ranks: rank i is paired with rank "
+                  "i + N/2",
+                  options->ranks, kind->name);
 }
 
 /* Where other programs start the ranks, their number is unknown until the group is
@@ -402,7 +401,7 @@ static bool preempt_op_parse(struct perf_options *options)
     const char *op = options->op_text;
     if (!options->kind->preempts || !op || strcmp(op, "send") == 0)
         return true;
-    if (strcmp(op, "allreduce") != 0)
+    if (strcmp(op, "allreduce") != 0 && strcmp(op, "all_reduce") != 0)
         return !usage("--op %s: must be send or allreduce for preempt", op);
     options->kind = perf_kind_find("preempt --op allreduce");
     options->inplace = true;
@@ -436,9 +435,9 @@ bool perf_options_load(struct perf_options *options)
 
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)
 {
-    bool is_sched = argc > 1 && strcmp(argv[1], "sched") == 0;
+    static char sizes_text[64]; /* of --begin and --end */
     struct tool tool = {.name = "tryst-perf",
-                        .help = is_sched ? help_sched : help,
+                        .help = perf_help(argc, argv),
                         .rows = rows,
                         .rows_count = sizeof rows / sizeof *rows,
                         .command = perf_kind_name};
@@ -462,10 +461,13 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
         return 2;
     sched_kind_take(&options);
     /* Read the options again: the kind decides which options are allowed. */
-    tool.allowed = options.kind->options;
+    tool.allowed = options.host ? of_client : options.kind->options;
     optind = 0;
     if (tool_options_read(&tool, argc, argv, &options) != TOOL_GO ||
-        !ranks_check(&options) || !sizes_check(&options) || !memory_check(&options) ||
+        !pairs_of_options_check(&options))
+        return 2;
+    sizes_text_make(&options, sizes_text, sizeof sizes_text);
+    if (!ranks_check(&options) || !sizes_check(&options) || !memory_check(&options) ||
         !op_check(&options) || !profile_check(&options))
         return 2;
     options.order.json = options.json;

@@ -4,8 +4,8 @@
  *
  *  A collective is a row and nothing else: its tensors, its bus factor and its
  *  options. */
-#ifndef TRYST_TOOLS_PERF_PERF_KINDS_H
-#define TRYST_TOOLS_PERF_PERF_KINDS_H
+#ifndef TRYST_TOOLS_PERF_OPTIONS_PERF_KINDS_H
+#define TRYST_TOOLS_PERF_OPTIONS_PERF_KINDS_H
 
 #include <stdbool.h>
 #include <tryst/coll.h>
@@ -32,9 +32,10 @@ struct perf_kind {
     /** The operation planned for the bound; TRYST_PLAN_ALLREDUCE:
      *  tryst_coll_estimate gives the bound, if there is one. */
     tryst_plan_op plan;
-    bool reduces;  /**< --op gives the reduction */
-    bool has_in;   /**< an input apart from the result, unless --inplace */
-    bool preempts; /**< measures urgent operations among others */
+    bool ranks_even; /**< rank i is paired with rank i + ranks / 2 */
+    bool reduces;    /**< --op gives the reduction */
+    bool has_in;     /**< an input apart from the result, unless --inplace */
+    bool preempts;   /**< measures urgent operations among others */
     /** replays a profile: over ranks, or in virtual time, without ranks */
     bool replays, simulates;
     bool has_root; /**< has --root; only the root of a reduction has the result */
@@ -50,7 +51,9 @@ struct perf_kind {
 const char *perf_kinds_names(void);
 /** Return the name of row `i`; NULL: there is none. */
 const char *perf_kind_name(int i);
-/** Return the row of this name; NULL: there is none. */
+/** True if that is the kind's name; '_' and '-' do not count. */
+bool perf_kind_is(const struct perf_kind *kind, const char *name);
+/** Return the row of this name, as perf_kind_is compares; NULL: there is none. */
 const struct perf_kind *perf_kind_find(const char *name);
 
 #endif

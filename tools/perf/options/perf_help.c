@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The help of tryst-perf, one page for each sort of kinds. C11 guarantees no text of more
+ * than 4,095 characters. */
+#include "perf_help.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "perf_kinds.h"
+
+static const char help[] =
+    "Usage: tryst-perf KIND [options]\n"
+    "       tryst-perf KIND --help\n"
+    "       tryst-perf server [KIND] [options]\n"
+    "       tryst-perf HOST[:PORT] [options]\n"
+    "\n"
+    "Measures between ranks that tryst-perf starts here (-n), or that tryst-run,\n"
+    "mpirun, srun or torchrun started, or that TRYST_RANK and TRYST_SIZE describe;\n"
+    "or between two hosts without a launcher: server on one, the name of that HOST on\n"
+    "the other.\n"
+    "\n"
+    "Two ranks or more pairs, by prepared key (tryst-perf pingpong --help):\n"
+    "  pingpong             one tensor there and back: time for one way\n"
+    "  bandwidth            many tensors one way or both ways, some outstanding\n"
+    "Two ranks (tryst-perf preempt --help):\n"
+    "  preempt              an urgent tensor again and again behind large ones\n"
+    "Any number of ranks, one collective at a time (tryst-perf allreduce --help):\n"
+    "  allreduce            the reduction of all tensors, at every rank\n"
+    "  reduce               the reduction of all tensors, at --root\n"
+    "  broadcast            the tensor of --root, at every rank\n"
+    "  allgather            the tensors of all ranks, at every rank\n"
+    "  reduce_scatter       a block of the reduction at each rank\n"
+    "  alltoall             a block from each rank to each\n"
+    "  barrier              no bytes\n"
+    "  preempt --op allreduce\n"
+    "                       an urgent all-reduce again and again under large ones\n"
+    "                       (all_reduce, all_gather, reducescatter are names too)\n"
+    "A training step (tryst-perf sched --help):\n"
+    "  sched                orders of its operations beside the optimum\n"
+    "\n"
+    "Options of all kinds:\n"
+    "  -n, --ranks N        ranks to start here (2)\n"
+    "  -b, --begin BYTES    sizes from this one (K, M, G are powers of 1024)\n"
+    "  -e, --end BYTES      to this one; of all blocks of a tensor\n"
+    "  -f, --factor N       from one size to the next (2)\n"
+    "  -s, --sizes A:B      the same as -b A -e B; or a list A,B,C (pairs 8:64M, "
+    "preempt\n"
+    "                       4K,64K,1M; collectives 4:64M, preempt 1M)\n"
+    "  -i, --iterations N   operations measured for each size; also --iters\n"
+    "  -w, --warmup N       operations before those\n"
+    "      --cores LIST     bind rank i of this host to the i-th of these processors,\n"
+    "                       for example 0,2,8-11\n"
+    "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
+    "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
+    "  -h, --help           print this; or --version\n"
+    "Pairs and collectives:\n"
+    "  -t, --time TIME      measure each size for about this long (10s, 500ms, 2m)\n"
+    "                       instead of -i\n"
+    "      --csv            print CSV instead of the table\n"
+    "Server and HOST:\n"
+    "      --port PORT      of the server (4711)\n"
+    "\n"
+    "The server draws a token, and prints it with the command for the other host, which\n"
+    "reads the token from its terminal or standard input. Where TRYST_TOKEN_FILE or\n"
+    "TRYST_TOKEN is set, on both hosts, that token counts. The server's options hold "
+    "for\n"
+    "both; both print the figures.\n"
+    "Ranks started here are bound to a processor each, if there are as many.\n"
+    "Exit status: 0 done, 1 it failed or a result is wrong, 2 the command line\n"
+    "is wrong.\n";
+
+static const char help_pairs[] =
+    "Usage: tryst-perf pingpong|bandwidth [options]\n"
+    "       tryst-perf server [pingpong|bandwidth] [options]\n"
+    "\n"
+    "Besides the options of all kinds (tryst-perf --help):\n"
+    "  -n, --ranks N        an even number: rank i is paired with rank i + N/2 (2)\n"
+    "  -i, --iterations N   transfers of each size (10000 small ones, fewer large ones)\n"
+    "  -w, --warmup N       transfers before those (a tenth, at least 10)\n"
+    "  -m, --memory KIND    where tensors lie: host or cuda (device 0), or KIND:KIND\n"
+    "                       for the first and the second rank of a pair (host)\n"
+    "  -O, --window N       bandwidth: transfers outstanding in each direction (32)\n"
+    "      --bidirectional  bandwidth: both ranks send\n"
+    "\n"
+    "pingpong: half of each round trip; MB/s is size / p50. bandwidth: from one "
+    "completion\n"
+    "to the next, averaged over a window; MB/s and messages/s over all transfers. min, "
+    "mean,\n"
+    "p50, p99, p99.9: the least, mean, median, 99th and 99.9th percentile. Of several "
+    "pairs\n"
+    "the rates are added, and of each time that of the slowest pair counts, of min the\n"
+    "fastest.\n"
+    "OSU: osu_latency is mean, osu_bw, osu_bibw MB/s, osu_mbw_mr MB/s and messages/s.\n";
+
+static const char help_coll[] =
+    "Usage: tryst-perf COLLECTIVE [options]\n"
+    "\n"
+    "COLLECTIVE: allreduce, reduce, broadcast, allgather, reduce_scatter, alltoall, "
+    "barrier\n"
+    "\n"
+    "Besides the options of all kinds (tryst-perf --help):\n"
+    "  -i, --iterations N   operations of each size (as many as fit in 1 s, 10 to "
+    "10000)\n"
+    "  -w, --warmup N       operations before those (5)\n"
+    "  -d, --dtype TYPE     u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (f32)\n"
+    "  -o, --op OP          sum prod min max avg premul and or xor (sum)\n"
+    "  -r, --root RANK      reduce, broadcast (0)\n"
+    "  -m, --memory KIND    plain, mapped (of tryst_mem_alloc), cuda (device 0) (plain)\n"
+    "      --inplace        the input is where the result will be\n"
+    "  -c, --check          compare each result, to the last bit, with one that is\n"
+    "                       computed; a barrier before each operation\n"
+    "      --explain        show where the time of each edge went; not barrier\n"
+    "  -p, --priority N     of all operations, smaller is more urgent; or background\n"
+    "\n"
+    "From a rank's submission to its completion; the slowest rank of each iteration\n"
+    "counts; iterations have no barrier between. min, mean, p50, p99, p99.9: the least,\n"
+    "mean, median, 99th and 99.9th percentile. alg is size / p50; bus is that times\n"
+    "2(n-1)/n for allreduce, (n-1)/n for allgather, reduce_scatter, alltoall, else 1.\n"
+    "bound, where the rates of links are known: the least time of these payload bytes "
+    "over\n"
+    "all trees; ratio: p50 / bound. Headers of TCP over Ethernet make it 1514/1448.\n"
+    "nccl-tests: time is mean (of ranks too), algbw is alg, busbw bus, #wrong wrong.\n";
+
+static const char help_preempt[] =
+    "Usage: tryst-perf preempt [options]\n"
+    "       tryst-perf preempt --op allreduce [options]\n"
+    "\n"
+    "Besides the options of all kinds (tryst-perf --help):\n"
+    "  -i, --iterations N   urgent operations of each size (100)\n"
+    "  -w, --warmup N       operations before those (5)\n"
+    "  -o, --op OP          the urgent operation: send or allreduce (send)\n"
+    "  -d, --dtype TYPE     with --op allreduce (f32)\n"
+    "  -m, --memory KIND    send: host or cuda, or KIND:KIND for rank 0's and rank 1's;\n"
+    "                       allreduce: plain, mapped, cuda\n"
+    "      --background B   bytes of each tensor of the background; with --op allreduce\n"
+    "                       of the two together (1G)\n"
+    "      --every MS       milliseconds between two urgent operations (50)\n"
+    "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
+    "\n"
+    "send: from the submission of the urgent send to its completion, beside a bound: "
+    "the\n"
+    "window at the background's rate, and the urgent tensor alone.\n"
+    "allreduce: bound is the time alone, and at each hop of the longest path between "
+    "root\n"
+    "and leaf the windows of the sending host / its rate.\n";
+
+static const char help_sched[] =
+    "Usage: tryst-perf sched --profile FILE [-n RANKS] [options]\n"
+    "       tryst-perf sched --profile FILE --simulate --gbit G [options]\n"
+    "\n"
+    "Replays a training step with known durations, a profile (tryst/profile.h has the\n"
+    "format), and compares orders of its operations with the optimum. Over ranks, which\n"
+    "tryst-perf starts or which are there (tryst-perf --help), each action is a timed\n"
+    "wait and each operation an all-reduce of as many bytes.\n"
+    "\n"
+    "      --profile FILE|- the profile as JSON; with %r in FILE those of ranks 0, 1,\n"
+    "                       ..., merged: of each operation the slowest rank counts\n"
+    "      --bucket B       bytes of a bucket, the first one 1M at most (25M)\n"
+    "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
+    "      --draw FILE.svg  draw a step under each order to one scale of time; over\n"
+    "                       ranks: the last step of rank 0, beside the best order in\n"
+    "                       virtual time\n"
+    "  -h, --help           print this; or --version\n"
+    "Over ranks:\n"
+    "  -n, --ranks N        ranks to start here (2)\n"
+    "  -i, --iterations N   steps measured for each policy (5); also --iters\n"
+    "  -w, --warmup N       steps before those (2)\n"
+    "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
+    "In virtual time, without ranks:\n"
+    "      --simulate       needs --gbit\n"
+    "      --gbit G         rate of the network, Gbit/s (10^9 bits)\n"
+    "      --latency US     from an operation's last byte to its end, microseconds (0)\n"
+    "\n"
+    "Policies and orders:\n"
+    "  fifo                 the operation that was ready first (TRYST_SCHED=fifo)\n"
+    "  buckets              joined in the order in which they are ready, then as fifo;\n"
+    "                       no action that needs one begins before all have ended\n"
+    "  priority             the one with the longest way to the end of the step; over\n"
+    "                       ranks with windows that bound nothing, in virtual time\n"
+    "                       without interruption\n"
+    "  ours, preempt        the same with the default windows; in virtual time it\n"
+    "                       interrupts others\n"
+    "\n"
+    "A step takes from the end of the step before to its own end, without a barrier\n"
+    "between; the median over steps, and of each the slowest rank, counts. gap: the\n"
+    "distance to the optimum, a lower bound over all orders, at the rate of all\n"
+    "operations at once, measured in the same run, or at the bound of the plan.\n"
+    "possible gain: the part of the step under fifo that the optimum saves, both in\n"
+    "virtual time. simulated: in virtual time, at the measured rate and latency.\n"
+    "Exit status: 0 done, 1 it failed, or the profile is wrong, 2 the command line is\n"
+    "wrong.\n";
+
+/* Return the page of a kind. */
+static const char *page_of(const struct perf_kind *kind)
+{
+    return kind->replays      ? help_sched
+           : kind->preempts   ? help_preempt
+           : kind->ranks_even ? help_pairs
+                              : help_coll;
+}
+
+const char *perf_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const struct perf_kind *kind = perf_kind_find(argv[i]);
+        if (kind)
+            return page_of(kind);
+    }
+    return help;
+}
