@@ -33,7 +33,7 @@ offers '--probe' '--trees-max' tryst-topo --
 offers 'allreduce reduce_scatter' 'ucx' tryst-topo plan --op ''
 offers 'svg' 'text' tryst-topo plan --format = s
 offers 'text svg' '' tryst-topo plan --format =
-offers 'pingpong sched reducescatter' '--simulate' tryst-perf ''
+offers 'pingpong sched reduce_scatter' '--simulate' tryst-perf ''
 offers '--simulate --gbit' '--window' tryst-perf sched --
 offers '--window' '--gbit' tryst-perf bandwidth --
 offers 'shm ucx ofi auto' '' tryst-perf allreduce --transport ''

@@ -38,7 +38,7 @@ commands() {
 commands network_check '0 3' '^[a-z]* *interfaces'
 block network_file >"$dir/network.json"
 commands network_probe 0 'flows match the graph' 'link .* (measured)'
-commands network_plan 0 'NET 1.25' 'lower bound' 'gap 0 %' 'by size' 'bottleneck: rack1 -> h3'
+commands network_plan 0 'NET 10.0' 'lower bound' 'gap 0 %' 'by size' 'bottleneck: rack1 -> h3'
 grep -q '<svg' "$dir/network.svg" || { echo "guides: network_plan draws nothing"; fail=1; }
 commands network_run 0 'trees planned for TRYST_TOPOLOGY=network.json' 'ratio' 'moving  no grant  no data    held'
 exit $fail

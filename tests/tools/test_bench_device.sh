@@ -49,8 +49,8 @@ expect() { # <status> <words> <arguments…>
     echo ']}'
 } >"$dir/box.json"
 
-expect 0 "4 ranks on devices 0 2 1 3; between neighbours 3 x NV2 50.0 GB/s; the devices' own order gives \
-1 x NV2 50.0 GB/s, 2 x PIX 32.0 GB/s" -n 4 --device cuda --topology "$dir/box.json" --check
+expect 0 "4 ranks on devices 0 2 1 3; between neighbours 3 x NV2 400 Gbit/s; the devices' own order gives \
+1 x NV2 400 Gbit/s, 2 x PIX 256 Gbit/s" -n 4 --device cuda --topology "$dir/box.json" --check
 expect 0 "2 ranks on devices 0 2;" -n 2 --device cuda --topology "$dir/box.json" --transport self
 expect 0 "6 ranks on devices 2 on 0, 1 on 2, 2 on 1, 1 on 3;" -n 6 --layers 6 --device cuda --topology "$dir/box.json"
 expect 0 "no link between them is known" -n 2 --device cuda

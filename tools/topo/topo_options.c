@@ -51,7 +51,6 @@ static const struct tool_option rows[] = {
     {"ranks", 0, TOOL_TEXT, AT(ranks)},
     {"size", 0, TOOL_BYTES, AT(size_bytes), 0, UINT64_MAX - 1},
     {"sum-gbit", 0, TOOL_RATE, AT(sum_gbit)},
-    {"sum-rate", 0, TOOL_RATE, AT(sum_rate)}, /* GB/s: of older scripts */
     {"trees-max", 0, TOOL_COUNT, AT(trees_max), 0, INT32_MAX},
     {"gap", 0, TOOL_OTHER, .read = gap_read},
     {"json", 0, TOOL_TEXT, AT(json)},

@@ -18,7 +18,7 @@ struct topo_options {
     const char *op, *root, *ranks, *from, *to;
     uint64_t size_bytes;
     int trees_max;
-    double gap, sum_rate, sum_gbit;
+    double gap, sum_gbit;
     const char *file; /**< the plan to verify */
     int local_ranks;  /**< 0: not given */
     const char *transport, *probe_cache;

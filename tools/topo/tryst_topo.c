@@ -195,8 +195,7 @@ static bool params_read(const tryst_topo *topo, const struct topo_options *optio
     params->ranks = *ranks_p;
     params->trees_max = options->trees_max;
     params->gap_max = options->gap;
-    params->sum_bytes_per_s =
-        options->sum_gbit > 0 ? options->sum_gbit / 8 * 1e9 : options->sum_rate * 1e9;
+    params->sum_bytes_per_s = options->sum_gbit / 8 * 1e9;
     return root_parse(topo, options, params);
 }
 
@@ -290,8 +289,8 @@ static const char *const show_options[] = {
     "input",     "format",      "output",        "probe",       "local-ranks",
     "transport", "probe-cache", "probe-seconds", "probe-again", NULL};
 static const char *const plan_options[] = {"input",     "op",     "root",     "ranks",
-                                           "trees-max", "gap",    "sum-rate", "sum-gbit",
-                                           "json",      "format", "output",   NULL};
+                                           "trees-max", "gap",    "sum-gbit", "json",
+                                           "format",    "output", NULL};
 static const char *const verify_options[] = {"input", "FILE", NULL};
 static const char *const explain_options[] = {"input", "from",   "to",
                                               "size",  "output", NULL};
