@@ -12,6 +12,7 @@
 
 #include "svg_network.h"
 #include "svg_trees.h"
+#include "tools/figures.h"
 
 #define MARGIN     28.0
 #define HEAD       34.0 /* height of the lines above the drawing */
@@ -569,8 +570,8 @@ static double trees_below(struct svg *svg, double y, double width)
     if (!shown)
         return y;
     snprintf(words, sizeof words,
-             "%u of %u trees; each number is a rank, the filled one the root", shown,
-             svg->picture.trees_all);
+             "%u of %u tree%s; each box is a rank, the filled one the root", shown,
+             svg->picture.trees_all, tool_plural(svg->picture.trees_all));
     label(svg, MARGIN, y + 16, 12, "start", "#3e4c59", false, words);
     return svg_trees_draw(svg->out, &svg->picture, MARGIN, y + 24, width);
 }
