@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What a user meets on a fresh Debian 12: README's commands, the Debian packages, the Python package, by an ordinary user
-# with sudo. Prints each step with its seconds, and ends at the first one that fails.
+# What a user meets on a fresh Debian 12: README's commands, the examples, the commands of docs/your-network.md, the Debian
+# packages, the Python package, by an ordinary user with sudo. Prints each step with its seconds, and ends at the first one that fails.
 set -eu
 # shellcheck source=tests/build/chroot.sh disable=SC1091
 . "$SOURCE/tests/build/chroot.sh"
@@ -70,6 +70,8 @@ step "man-db" root apt-get -q install -y --no-install-recommends man-db
 step "man tryst-run" says '^SYNOPSIS' 'man tryst-run'
 step "completion" says '--ranks' "bash -c '. /usr/local/share/bash-completion/completions/tryst-run
     COMP_WORDS=(tryst-run --r) COMP_CWORD=1; _tryst_run; echo \"\${COMPREPLY[@]}\"'"
+step "docs/your-network.md" user 'INSTALL=/usr/local SOURCE=$PWD sh tests/build/guides.sh'
+step "examples/README.md" user 'INSTALL=/usr/local SOURCE=$PWD LIBDIR=lib CC=cc PIPELINE=ON sh tests/build/examples.sh'
 step "a virtual environment" user 'sudo apt-get -q install -y --no-install-recommends python3-venv && python3 -m venv venv'
 step "pip's settings" pip_configure
 step "pip install ./bindings/python" user '. venv/bin/activate && pip install ./bindings/python'
