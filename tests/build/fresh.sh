@@ -70,8 +70,8 @@ step "man-db" root apt-get -q install -y --no-install-recommends man-db
 step "man tryst-run" says '^SYNOPSIS' 'man tryst-run'
 step "completion" says '--ranks' "bash -c '. /usr/local/share/bash-completion/completions/tryst-run
     COMP_WORDS=(tryst-run --r) COMP_CWORD=1; _tryst_run; echo \"\${COMPREPLY[@]}\"'"
-step "docs/your-network.md" user 'INSTALL=/usr/local SOURCE=$PWD sh tests/build/guides.sh'
-step "examples/README.md" user 'INSTALL=/usr/local SOURCE=$PWD LIBDIR=lib CC=cc PIPELINE=ON sh tests/build/examples.sh'
+step "docs/your-network.md" user 'INSTALL=/usr/local SOURCE=/home/user/tryst sh tests/build/guides.sh'
+step "examples/README.md" user 'INSTALL=/usr/local SOURCE=/home/user/tryst LIBDIR=lib CC=cc PIPELINE=ON sh tests/build/examples.sh'
 step "a virtual environment" user 'sudo apt-get -q install -y --no-install-recommends python3-venv && python3 -m venv venv'
 step "pip's settings" pip_configure
 step "pip install ./bindings/python" user '. venv/bin/activate && pip install ./bindings/python'
