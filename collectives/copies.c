@@ -511,11 +511,15 @@ void coll_copies_bring_all(struct coll_run *run)
             bring_to(&copies->items[i], copies->items[i].range.bytes);
 }
 
-/* Copies that wait for their device never begin. */
+/* Copies that wait for their device never begin. A stream that waits goes on: what is
+ * queued in it uses shadows, which stay until the run ends, and the run may end late,
+ * where a peer does not answer. */
 void coll_copies_cancel(struct coll_run *run)
 {
     struct coll_copies *copies = run->copies;
     (void)list_remove(&copies->unchecked_node);
+    if (takeover_of(copies))
+        takeover_open(takeover_of(copies));
     for (uint32_t i = 0; i < copies->begun; i++)
         copier_cancel(run->coll->colls->copier, &copies->items[i].range);
 }
@@ -605,13 +609,15 @@ tryst_status coll_copies_stream_wait(struct coll_run *run, bool follows,
 }
 
 /* Read the words of a take-over. */
-static void words_read(struct coll_copies *copies, const struct takeover *takeover)
+static void words_read(struct coll_copies *copies, struct takeover *takeover)
 {
     struct coll_run *run = copies->run;
     const char *text;
     tryst_status status = takeover_failure(takeover, &text);
     if (status != TRYST_OK && !run_failed(run))
         run_fail_own(run, status, text);
+    if (run_failed(run)) /* taken over after the failure, perhaps */
+        takeover_open(takeover);
     for (uint32_t i = 0; i < copies->count && !run_failed(run); i++) {
         struct coll_copy *copy = &copies->items[i];
         uint64_t done = takeover_fetched(takeover, &copy->range);
@@ -631,7 +637,7 @@ void coll_copies_poll(struct colls *colls)
     colls->nap_ns = 0;
     list_for_each_safe (&colls->copies_polled, node, after) {
         struct coll_copies *copies = container_of(node, struct coll_copies, polled_node);
-        const struct takeover *takeover = takeover_of(copies);
+        struct takeover *takeover = takeover_of(copies);
         if (takeover)
             words_read(copies, takeover);
         else

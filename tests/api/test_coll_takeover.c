@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <tryst/coll.h>
 #include <unistd.h>
 
@@ -635,6 +636,59 @@ static void test_lost(void **state)
     ranks_run(2, lost_main);
 }
 
+/* A rank stops itself in the middle of a collective, and goes on after STOPPED_S. */
+enum { STOPS = 3, STOPPED_S = 3 };
+
+static void stop_self(useconds_t after_us)
+{
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        sleep(STOPPED_S);
+        kill(getppid(), SIGCONT);
+        _exit(0);
+    }
+    usleep(after_us);
+    raise(SIGSTOP);
+    CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
+/* The stream goes on at the deadline, also where the operation cannot end, since the rank
+ * that is stopped may still use the other one's memory. */
+static void stopped_main(struct harness_rank *rank)
+{
+    uint64_t random = seed + 1;
+    void *stream;
+    CHECK_STATUS(tryst_stream_open(rank->gpu->devices[0], false, &stream), TRYST_OK);
+    for (unsigned i = 0; i < STOPS; i++) {
+        useconds_t after_us = (useconds_t)below(&random, 4000);
+        size_t bytes = ELEMENTS_MAX * sizeof(int64_t);
+        struct mapped in = mapped_open(bytes, 0), out = mapped_open(bytes, 0);
+        tryst_error error = {.struct_size = sizeof error};
+        tryst_step *step = harness_step(rank, i + 1);
+        harness_barrier(rank, rank->arg);
+        uint64_t begin_ns = harness_now_ns();
+        tryst_op *op = mapped_start(step, "s", &in, &out, stream,
+                                    rank->rank == QUITS ? 0 : NS_PER_S / 2);
+        if (rank->rank == QUITS)
+            stop_self(after_us);
+        fake_cuda_finish(stream);
+        if (rank->rank != QUITS)
+            CHECK(harness_now_ns() - begin_ns < (STOPPED_S - 1) * NS_PER_S);
+        (void)mapped_end(op, &in, &out, stream, &error);
+        harness_barrier(rank, rank->arg);
+        harness_step_close(step);
+    }
+    tryst_stream_close(rank->gpu->devices[0], stream);
+}
+
+static void test_stopped(void **state)
+{
+    if (!harness_has_processes())
+        skip();
+    ranks_run(2, stopped_main);
+}
+
 /* ---- other ways to wait ------------------------------------------------------------ */
 
 struct waiter {
@@ -745,11 +799,12 @@ static void test_ways(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lazy),          cmocka_unit_test(test_crossing),
-        cmocka_unit_test(test_ends),          cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_refused_calls), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_ways),          cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_empty),         cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_lazy),      cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_ends),      cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_stopped),   cmocka_unit_test(test_refused_calls),
+        cmocka_unit_test(test_lost),      cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_transfers), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_beside),
     };
     seed = unit_seed();
     return HARNESS_MAIN(argc, argv, tests);
