@@ -110,8 +110,37 @@ void OpenWorks::unseen_throw()
         std::lock_guard<std::mutex> lock(mutex_);
         std::swap(error, unseen_);
     }
+    if (!error)
+        error = overdue();
     if (error)
         std::rethrow_exception(error);
+}
+
+/* Return a collective that a stream waited for and that has not ended in time; or none. */
+c10::intrusive_ptr<c10d::Work> OpenWorks::overdue_find()
+{
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (Work *work : works_)
+        if (work->is_overdue())
+            return c10::intrusive_ptr<c10d::Work>::unsafe_reclaim_from_nonowning(work);
+    return nullptr;
+}
+
+/* Without the lock: the error's dump reads the works. */
+std::exception_ptr OpenWorks::overdue()
+{
+    if (is_overdue_)
+        return overdue_;
+    c10::intrusive_ptr<c10d::Work> late = overdue_find();
+    if (!late)
+        return nullptr;
+    std::exception_ptr error = static_cast<Work *>(late.get())->overdue_error();
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!is_overdue_) {
+        overdue_ = error;
+        is_overdue_ = true;
+    }
+    return overdue_;
 }
 
 void OpenWorks::abort_hook_set(int64_t id, std::function<void()> hook)
@@ -572,19 +601,30 @@ std::string Work::no_answer(std::chrono::milliseconds timeout) const
            " does not answer; its tensors stay in use";
 }
 
-/* Throw the error of a wait that ends before its operation. `dump`: what a dump before it
- * added; empty: none yet. */
-void Work::give_up(tryst_status status, std::chrono::milliseconds timeout,
-                   std::string dump) const
+/* Return the error of a wait that ends before its operation. `dump`: what a dump before
+ * it added; empty: none yet. */
+std::exception_ptr Work::give_up(tryst_status status, std::chrono::milliseconds timeout,
+                                 std::string dump) const
 {
     std::string text =
         "cannot wait for " + call_.what + " on rank " + std::to_string(rank_) + ": ";
     if (status == TRYST_E_FORKED)
-        std::rethrow_exception(backend_error(text + tryst_status_str(status)));
+        return backend_error(text + tryst_status_str(status));
     text += no_answer(timeout);
     if (dump.empty())
         dump = dump_at_timeout(text);
-    std::rethrow_exception(backend_error(text + dump));
+    return backend_error(text + dump);
+}
+
+bool Work::is_overdue() const
+{
+    return is_streamed_ && call_.timeout > kNoTimeout &&
+           std::chrono::steady_clock::now() > begun_ + call_.timeout + answer_time;
+}
+
+std::exception_ptr Work::overdue_error() const
+{
+    return give_up(TRYST_E_TIMEOUT, call_.timeout, "");
 }
 
 /* Wait until the work is finished. At the end of the program this thread runs the tasks
@@ -652,7 +692,8 @@ bool Work::wait(std::chrono::milliseconds timeout)
         status = wait_for(answer_time);
     }
     if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
-        give_up(status, timeout > kNoTimeout ? timeout : call_.timeout, dump);
+        std::rethrow_exception(
+            give_up(status, timeout > kNoTimeout ? timeout : call_.timeout, dump));
     if (status == TRYST_OK && has_copies_ && !call_.device.is_cpu())
         settle();
     finish_wait();

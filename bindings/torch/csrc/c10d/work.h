@@ -96,7 +96,8 @@ class OpenWorks
     void unseen_add(std::exception_ptr error);
     /** A wait throws this error. */
     void unseen_remove(const std::exception_ptr &error);
-    /** Throw the error that is kept, if there is one, once. */
+    /** Throw the error that is kept, if there is one, once; and in each call, if a
+     *  collective that a stream waited for has not ended long after its time-out. */
     void unseen_throw();
 
     /** End the job's operations on all ranks: an operation failed for the loss of a rank.
@@ -104,16 +105,19 @@ class OpenWorks
     void rank_lost(tryst_status status, const std::string &reason);
 
   private:
+    c10::intrusive_ptr<c10d::Work> overdue_find();
+    std::exception_ptr overdue();
     void abort_hooks_run();
     bool abort_hooks_take(std::vector<std::shared_ptr<std::function<void()>>> &hooks);
 
     std::weak_ptr<View> view_;
     std::shared_ptr<const GroupName> group_;
     std::atomic<tryst_status> failure_{TRYST_OK};
-    std::mutex mutex_; /* guards works_ and unseen_ */
+    std::mutex mutex_; /* guards works_, unseen_, and overdue_ until it is set */
     std::unordered_set<Work *> works_;
-    std::exception_ptr unseen_;
-    std::mutex hooks_mutex_; /* guards the rest */
+    std::exception_ptr unseen_, overdue_;
+    std::atomic<bool> is_overdue_{false}; /* overdue_ is set, for good */
+    std::mutex hooks_mutex_;              /* guards the rest */
     std::map<int64_t, std::shared_ptr<std::function<void()>>> abort_hooks_;
     bool abort_hooks_due_ = false;
     bool abort_hooks_running_ = false;
@@ -201,6 +205,12 @@ class Work : public c10d::Work
     /** Return a number that no other Work of the process has. */
     uint64_t getCompletionKey() const;
 
+    /** True if a stream waits and the operation should have ended: a peer that has to
+     *  answer is stopped, perhaps. */
+    bool is_overdue() const;
+    /** Return the error for it, and write a dump. */
+    std::exception_ptr overdue_error() const;
+
     bool is_message() const;
     bool is_finished();
     /** Return the device of the tensors; the CPU where there are none. */
@@ -224,8 +234,8 @@ class Work : public c10d::Work
     std::exception_ptr error(const std::string &more) const;
     tryst_status wait_for(std::chrono::milliseconds timeout);
     std::string no_answer(std::chrono::milliseconds timeout) const;
-    [[noreturn]] void give_up(tryst_status status, std::chrono::milliseconds timeout,
-                              std::string dump) const;
+    std::exception_ptr give_up(tryst_status status, std::chrono::milliseconds timeout,
+                               std::string dump) const;
 
     Call call_;
     uint64_t number_;
