@@ -80,4 +80,7 @@ bool tool_number_parse(const char *text, uint64_t least, uint64_t most,
                        uint64_t *number_p);
 bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes_p);
 
+/** Return the commit and the modules of the build, as --version prints them. */
+const char *tool_build(void);
+
 #endif

@@ -114,6 +114,9 @@ static const char help_sched[] =
     "      --draw FILE.svg  draw a step under each order to one scale of time; over\n"
     "                       ranks: the last step of rank 0, beside the best order in\n"
     "                       virtual time\n"
+    "      --report FILE.html\n"
+    "                       write a page with these figures, the order of the\n"
+    "                       operations and the same picture, to zoom\n"
     "  -h, --help           print this; or --version\n"
     "Over ranks:\n"
     "  -n, --ranks N        ranks to start here (2)\n"
@@ -264,6 +267,7 @@ static const struct tool_option rows[] = {
     {"gbit", 0, TOOL_RATE, AT(order.gbit_per_s)},
     {"latency", 0, TOOL_RATE, AT(order.latency_us)},
     {"draw", 0, TOOL_TEXT, AT(order.draw)},
+    {"report", 0, TOOL_TEXT, AT(order.report)},
     {"dtype", 'd', TOOL_OTHER, .read = dtype_read, .values = DTYPES},
     {"op", 'o', TOOL_TEXT, AT(op_text), .values = REDUCTIONS " send allreduce"},
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},

@@ -49,7 +49,7 @@ static void head_print(const struct perf_coll *all)
     const struct perf_options *options = all->rank->options;
     if (all->done == 0) {
         printf("tryst-perf %s\n", options->kind->name);
-        perf_setup_print(all->rank);
+        perf_setup_print(stdout, all->rank);
     }
     printf("%10s %7s %12s %12s %12s %10s %10s %6s %12s %7s%s\n", "size", "iters",
            "median, us", "p99, us", "min, us", "alg, MB/s", "bus, MB/s", "trees",
