@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements html.h. The page's head, style and script are those of report.html, which the
- * build embeds (cmake/embed.cmake). */
+/* Implements html.h. The page's head, style and script are those of report.html, which
+ * the build embeds (cmake/embed.cmake). */
 #include "html.h"
 
 #include <stdarg.h>

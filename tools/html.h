@@ -17,10 +17,10 @@
 enum tool_html_table {
     TOOL_HTML_OPEN,   /**< as it is */
     TOOL_HTML_FOLDED, /**< folded, without a picture */
-    TOOL_HTML_LINE,   /**< x, y. A row whose y is not a number has no point. */
+    TOOL_HTML_LINE,   /**< x, y. Rows with "-" as y have no point. */
     TOOL_HTML_BARS,   /**< name, value, and perhaps the bound, which is a mark */
-    /** Bars over time, to zoom: name, row, lane, label of the bar ("=": its name), kind (it
-     *  decides the colour), step (0 is in focus, others are pale), begin and length in the
+    /** Bars over time, to zoom: name, row, lane, label of the bar ("=": its name), kind
+     *  (of the colour), step (0 is in focus, others are pale), begin and length in the
      *  unit of the begin's head, "begin, ms". */
     TOOL_HTML_TIMELINE
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes --report: the table that was printed, and those of which the page draws the loss,
- * the timeline and the bytes of each link. */
+/* Writes --report: the table that was printed, and those of which the page draws the
+ * loss, the timeline and the bytes of each link. */
 #include <inttypes.h>
 #include <stdio.h>
 

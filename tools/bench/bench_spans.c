@@ -32,7 +32,7 @@ static void span_shift(tryst_span *span, int64_t step, int32_t microbatches)
     }
 }
 
-/* Keep the spans of the engine's last step, which is `from_drawn` steps from the drawn one. */
+/* Keep the spans of the engine's last step, `from_drawn` steps from the drawn one. */
 static tryst_status spans_add(struct bench_run *run, int64_t from_drawn)
 {
     const struct bench_options *options = run->options;

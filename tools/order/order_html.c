@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements order_html.h: the figures as on stdout, the order by urgency, the timeline. */
+/* Implements order_html.h: the figures as on stdout, the order by urgency, a timeline. */
 #include "order_html.h"
 
 #include <stdlib.h>
