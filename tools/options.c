@@ -213,12 +213,17 @@ static void synonym_replace(const struct tool *tool, int argc, char **argv)
             argv[at] = (char *)(uintptr_t)word[1];
 }
 
+const char *tool_build(void)
+{
+    return "commit " TOOL_COMMIT "; modules: " TOOL_MODULES;
+}
+
 /* Two lines: the first has the form that help2man reads. */
 static void version_print(const char *name)
 {
     printf("%s %d.%d.%d\n", name, TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR,
            TRYST_VERSION_PATCH);
-    printf("commit %s; modules: %s\n", TOOL_COMMIT, TOOL_MODULES);
+    puts(tool_build());
 }
 
 /* Print the help, with the program's name of this call. */

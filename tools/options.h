@@ -86,4 +86,7 @@ bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t 
  *  if it does not parse. */
 bool tool_time_parse(const char *text, uint64_t *ns_p);
 
+/** Return the commit and the modules of the build, as --version prints them. */
+const char *tool_build(void);
+
 #endif

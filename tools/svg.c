@@ -34,11 +34,11 @@ void tool_svg_end(FILE *out)
 /* Return the length of the character at `at`; 0 if it is not one that XML may have. */
 static int char_bytes(const char *at)
 {
-    bool is_control = (unsigned char)*at < ' ' || *at == 0x7f;
+    bool is_control = ((unsigned char)*at < ' ' && *at != '\n') || *at == 0x7f;
     return is_control ? 0 : tool_char_bytes(at);
 }
 
-static void escaped_print(FILE *out, const char *format, va_list args)
+void tool_svg_escaped(FILE *out, const char *format, va_list args)
 {
     char *text = NULL;
     int length;
@@ -64,7 +64,7 @@ static void element_end(FILE *out, const char *name, const char *format, va_list
         return;
     }
     fputs("><title>", out);
-    escaped_print(out, format, args);
+    tool_svg_escaped(out, format, args);
     fprintf(out, "</title></%s>\n", name);
 }
 
@@ -74,7 +74,7 @@ void tool_svg_text(FILE *out, double x, double y, const char *attributes,
     va_list args;
     va_start(args, format);
     fprintf(out, "<text x='%.6g' y='%.6g' %s>", x, y, attributes);
-    escaped_print(out, format, args);
+    tool_svg_escaped(out, format, args);
     fputs("</text>\n", out);
     va_end(args);
 }

@@ -5,6 +5,7 @@
 #ifndef TRYST_TOOLS_SVG_H
 #define TRYST_TOOLS_SVG_H
 
+#include <stdarg.h>
 #include <stdio.h>
 
 /** Width of a letter of a text of 13 and of 11 pixels. */
@@ -20,6 +21,9 @@ struct tool_svg_box {
 void tool_svg_begin(FILE *out, int width, int height, const char *style);
 void tool_svg_end(FILE *out);
 
+/** Write a text of an element, escaped; as all texts here, it may have any bytes. */
+void tool_svg_escaped(FILE *out, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 /** Write a text. Texts may have any bytes: those that XML cannot have become U+FFFD. */
 void tool_svg_text(FILE *out, double x, double y, const char *attributes,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -89,6 +89,7 @@ struct own {
     struct bench_facts facts;
     const tryst_span *spans;
     char *trace;
+    uint64_t *links; /* [ranks], with --report: payload bytes sent to each */
     float **weights; /* [stages] */
 };
 
@@ -156,6 +157,20 @@ static tryst_status copy_weights(struct bench_run *run, struct own *self)
                                            tryst_status_str(status));
 }
 
+/* Count what this rank has sent to each other one. */
+static tryst_status links_count(struct bench_run *run, struct own *self)
+{
+    self->links = calloc((size_t)run->size, sizeof *self->links);
+    for (int rank = 0; self->links && rank < run->size; rank++) {
+        tryst_peer_info info = {.struct_size = sizeof info};
+        tryst_group_peer(run->group, rank, &info);
+        self->links[rank] = rank == run->rank ? 0 : info.bytes_sent;
+    }
+    return self->links ? TRYST_OK
+                       : bench_fail(run, TRYST_E_NOMEM,
+                                    "cannot count the bytes of links: out of memory");
+}
+
 static void own_close(const struct bench_run *run, struct own *self)
 {
     for (int i = 0; self->weights && i < tryst_program_stages(run->options->program);
@@ -163,6 +178,7 @@ static void own_close(const struct bench_run *run, struct own *self)
         free(self->weights[i]);
     }
     free(self->weights);
+    free(self->links);
     free(self->trace);
 }
 
@@ -176,6 +192,9 @@ static tryst_status own_open(struct bench_run *run, struct own *self)
     self->facts.cores_count = usable_cores();
     self->facts.local_size = tryst_group_local_size(run->group);
     tryst_status status = copy_weights(run, self);
+    if (status == TRYST_OK && run->options->report) {
+        status = links_count(run, self);
+    }
     if (status == TRYST_OK && run->options->trace) {
         status = read_trace(run, &self->trace, &self->facts.trace_bytes);
     }
@@ -198,6 +217,10 @@ static tryst_status send_all(struct bench_run *run, const struct own *self,
     if (status == TRYST_OK) {
         status = gathering_add(run, under_way, true, 0, "trace", 0, self->trace,
                                self->facts.trace_bytes);
+    }
+    if (status == TRYST_OK && self->links) {
+        status = gathering_add(run, under_way, true, 0, "links", 0, self->links,
+                               (size_t)run->size * sizeof *self->links);
     }
     for (int i = 0; i < stages && status == TRYST_OK; i++) {
         if (self->weights[i]) {
@@ -236,6 +259,11 @@ static tryst_status receive_rank(struct bench_run *run, struct bench_result *res
     if (status == TRYST_OK) {
         status = gathering_add(run, under_way, false, rank, "trace", 0,
                                result->traces[rank], facts->trace_bytes);
+    }
+    if (status == TRYST_OK && result->links) {
+        status = gathering_add(run, under_way, false, rank, "links", 0,
+                               result->links + (size_t)rank * (size_t)run->size,
+                               (size_t)run->size * sizeof *result->links);
     }
     return status;
 }
@@ -344,9 +372,10 @@ static tryst_status result_open(struct bench_run *run, struct bench_result *resu
     result->spans = calloc(ranks, sizeof *result->spans);
     result->traces = calloc(ranks, sizeof *result->traces);
     result->weights = calloc(result->weights_count + 1, sizeof *result->weights);
-    bool copied = copies_open(run, result);
-    if (!copied || !result->facts || !result->spans || !result->traces ||
-        !result->weights) {
+    bool copied = copies_open(run, result), links = run->options->report != NULL;
+    result->links = links ? calloc(ranks * ranks, sizeof *result->links) : NULL;
+    if (!copied || (links && !result->links) || !result->facts || !result->spans ||
+        !result->traces || !result->weights) {
         return bench_fail(run, TRYST_E_NOMEM,
                           "cannot gather the results of %zu ranks: out of memory", ranks);
     }
@@ -375,7 +404,7 @@ static tryst_status gather(struct bench_run *run, const struct own *self,
     size_t stages = (size_t)tryst_program_stages(run->options->program);
     struct gathering under_way;
     tryst_status status = gathering_open(
-        run, (1 + (size_t)run->size) * stages + 2 * (size_t)run->size + 3, &under_way);
+        run, (1 + (size_t)run->size) * stages + 3 * (size_t)run->size + 4, &under_way);
     if (status != TRYST_OK) {
         return status;
     }
@@ -417,6 +446,7 @@ void bench_result_close(struct bench_result *result)
     free(result->facts);
     free(result->spans);
     free(result->traces);
+    free(result->links);
     free(result->weights);
     free(result->copies);
 }

@@ -72,7 +72,7 @@ static const char help[] =
     "      --recompute          on a device, compute activations again in the backward\n"
     "      --device-memory SIZE\n"
     "                           limit of a rank's weights and activations there, such\n"
-    "                           as 40G (all that is free)\n"
+    "                           as 40G (all free)\n"
     "      --data FILE          text to learn (" DATA_DEFAULT ", else Tryst's LICENSE)\n"
     "      --transport NAME     auto, shm, ucx, ofi; self runs the ranks as threads of\n"
     "                           one process (TRYST_TRANSPORT, else auto)\n"
@@ -80,9 +80,10 @@ static const char help[] =
     "      --trace FILE         write a trace for Perfetto (ui.perfetto.dev)\n"
     "      --timeline FILE.svg  draw the last step, or one in the middle where steps\n"
     "                           overlap (asynchronous schedules)\n"
+    "      --report FILE.html   write a page: figures, loss, timeline, links\n"
     "      --profile FILE       with --dp, write a step of rank 0 as a graph for\n"
     "                           tryst-perf sched; %r in FILE is the rank: of all ranks\n"
-    "      --save-weights FILE  write the trained weights as safetensors\n"
+    "      --save-weights FILE  write the weights as safetensors\n"
     "      --json FILE|-        write all figures as JSON\n"
     "  -h, --help               print this\n"
     "      --version            print the version, the commit and the modules\n"
@@ -203,6 +204,7 @@ static const struct tool_option rows[] = {
     {"check", 0, TOOL_FLAG, AT(check)},
     {"trace", 0, TOOL_TEXT, AT(trace)},
     {"timeline", 0, TOOL_TEXT, AT(timeline)},
+    {"report", 0, TOOL_TEXT, AT(report)},
     {"profile", 0, TOOL_TEXT, AT(profile)},
     {"save-weights", 0, TOOL_TEXT, AT(save_weights)},
     {"json", 0, TOOL_TEXT, AT(json)},
@@ -221,6 +223,11 @@ static bool is_generator(const char *schedule)
         }
     }
     return false;
+}
+
+bool bench_computes(const struct bench_options *options)
+{
+    return options->model.kind != TRYST_MODEL_SLEEP;
 }
 
 bool bench_loops(const tryst_program *program)
@@ -514,6 +521,7 @@ static bool check_all(struct bench_options *options)
            check_transport(options) && check_device(options) && check_profile(options) &&
            check_output("trace", options->trace) &&
            check_output("timeline", options->timeline) &&
+           check_output("report", options->report) &&
            check_output("save-weights", options->save_weights) &&
            check_output("json", options->json);
 }

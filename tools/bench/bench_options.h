@@ -39,6 +39,7 @@ struct bench_options {
     bool check;
     const char *trace;
     const char *timeline;
+    const char *report;
     const char *profile;
     const char *save_weights;
     const char *json;
@@ -57,6 +58,9 @@ const char *bench_schedule_name(int i);
 enum tool_next bench_options_read(int argc, char **argv, int size,
                                   struct bench_options *options_p);
 void bench_options_close(struct bench_options *options);
+/** True if the stages compute. Those that sleep have no loss and need no cores, so the
+ *  cost of their actions is wall time, not CPU time. */
+bool bench_computes(const struct bench_options *options);
 /** True if the program is a loop. */
 bool bench_loops(const tryst_program *program);
 

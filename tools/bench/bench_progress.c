@@ -69,7 +69,7 @@ static void step_print(const struct bench_run *run, uint64_t done, uint64_t now_
     double tokens = tokens_per_step(options);
     fprintf(out, "step %*llu/%d", (int)(options->steps > 999 ? 7 : 3),
             (unsigned long long)done, options->steps);
-    if (run->losses_ended > 0) {
+    if (run->losses_ended > 0 && bench_computes(options)) {
         fprintf(out, "  loss %.4f", run->losses[run->losses_ended - 1]);
     }
     if (tokens > 0) {

@@ -32,7 +32,9 @@ struct bench_result {
     struct bench_facts *facts; /**< [ranks] */
     tryst_span **spans;        /**< [ranks]: spans of the last step */
     char **traces;             /**< [ranks]: a JSON document each; "": no trace */
-    float *weights;            /**< all weights of the model, in layer order */
+    /** [ranks × ranks], with --report: payload bytes from the one to the other */
+    uint64_t *links;
+    float *weights; /**< all weights of the model, in layer order */
     /** [replicas of a stage - 1]: as weights, of the other replicas */
     float **copies;
     int copies_count;

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <tryst/weights.h>
 
+#include "bench_html.h"
 #include "bench_progress.h"
 #include "bench_report.h"
 #include "bench_spans.h"
@@ -28,32 +29,13 @@
 #include "tools/figures.h"
 #include "tools/json.h"
 
-struct figures {
-    double tokens_per_s;
-    double *measured;  /* [ranks]: bubble */
-    double *predicted; /* [ranks]: bubble */
-    /* [ranks]: waits of the simulated schedule, in as many steps as were measured */
-    double *waiting_s;
-    double measured_mean;
-    double predicted_mean;
-    double step_s;   /* of the simulated schedule */
-    int cores_count; /* cores that all ranks share; 0: ranks are on several hosts */
-};
-
 /* ---- figures ----------------------------------------------------------------------- */
-
-/* True if actions need cores, so that their cost is CPU time. Actions of a stage that
- * sleeps need no core, and their cost is wall time. */
-static bool needs_cores(const struct bench_run *run)
-{
-    return run->options->model.kind != TRYST_MODEL_SLEEP;
-}
 
 static double mean_cost(const struct bench_run *run, const tryst_engine_stats *stats,
                         tryst_action_kind kind)
 {
-    uint64_t total =
-        needs_cores(run) ? stats->action_cpu_ns[kind] : stats->action_wall_ns[kind];
+    uint64_t total = bench_computes(run->options) ? stats->action_cpu_ns[kind]
+                                                  : stats->action_wall_ns[kind];
     uint64_t count = stats->action_counts[kind];
     return count > 0 ? (double)total / (double)count / 1e9 : 0;
 }
@@ -75,8 +57,8 @@ static double waiting_s(const struct bench_result *result, int rank)
 
 /* Return exposed communication: the waiting that the simulated schedule does not
  * contain. */
-static double exposed_s(const struct bench_result *result, const struct figures *self,
-                        int rank)
+static double exposed_s(const struct bench_result *result,
+                        const struct bench_figures *self, int rank)
 {
     double exposed = waiting_s(result, rank) - self->waiting_s[rank];
     return exposed > 0 ? exposed : 0;
@@ -103,7 +85,8 @@ static tryst_status simulate(const tryst_program *program, int steps,
  * one has a step more; a run of a single step is that step. */
 static tryst_status predict_program(const struct bench_run *run,
                                     const struct bench_result *result,
-                                    const tryst_sim_params *params, struct figures *self)
+                                    const tryst_sim_params *params,
+                                    struct bench_figures *self)
 {
     const tryst_program *program = run->options->program;
     tryst_sim *sim = NULL, *shorter = NULL;
@@ -134,7 +117,7 @@ static tryst_status predict_program(const struct bench_run *run,
 }
 
 static tryst_status predict(const struct bench_run *run,
-                            const struct bench_result *result, struct figures *self)
+                            const struct bench_result *result, struct bench_figures *self)
 {
     const tryst_program *program = run->options->program;
     int stages = tryst_program_stages(program);
@@ -153,17 +136,17 @@ static tryst_status predict(const struct bench_run *run,
             .update_s = mean_cost(run, stats, TRYST_ACTION_UPDATE),
             .predict_s = mean_cost(run, stats, TRYST_ACTION_PREDICT)};
     }
-    const tryst_sim_params params = {.struct_size = sizeof params,
-                                     .costs = costs,
-                                     .cores_count =
-                                         needs_cores(run) ? self->cores_count : 0};
+    const tryst_sim_params params = {
+        .struct_size = sizeof params,
+        .costs = costs,
+        .cores_count = bench_computes(run->options) ? self->cores_count : 0};
     tryst_status status = predict_program(run, result, &params, self);
     free(costs);
     return status;
 }
 
 static void measure(const struct bench_run *run, const struct bench_result *result,
-                    struct figures *self)
+                    struct bench_figures *self)
 {
     double seconds = 0;
     for (int rank = 0; rank < run->size; rank++) {
@@ -185,12 +168,13 @@ static void measure(const struct bench_run *run, const struct bench_result *resu
 }
 
 static tryst_status figures_open(const struct bench_run *run,
-                                 const struct bench_result *result, struct figures *self)
+                                 const struct bench_result *result,
+                                 struct bench_figures *self)
 {
-    *self =
-        (struct figures){.measured = calloc((size_t)run->size, sizeof *self->measured),
-                         .predicted = calloc((size_t)run->size, sizeof *self->predicted),
-                         .waiting_s = calloc((size_t)run->size, sizeof *self->waiting_s)};
+    *self = (struct bench_figures){
+        .measured = calloc((size_t)run->size, sizeof *self->measured),
+        .predicted = calloc((size_t)run->size, sizeof *self->predicted),
+        .waiting_s = calloc((size_t)run->size, sizeof *self->waiting_s)};
     if (!self->measured || !self->predicted || !self->waiting_s) {
         return TRYST_E_NOMEM;
     }
@@ -198,7 +182,7 @@ static tryst_status figures_open(const struct bench_run *run,
     return predict(run, result, self);
 }
 
-static void figures_close(struct figures *self)
+static void figures_close(struct bench_figures *self)
 {
     free(self->measured);
     free(self->predicted);
@@ -221,7 +205,7 @@ static const char *bytes_text(uint64_t bytes, char words[16])
 }
 
 static void table_row(FILE *out, const struct bench_result *result,
-                      const struct figures *self, int rank)
+                      const struct bench_figures *self, int rank)
 {
     const tryst_engine_stats *stats = &result->facts[rank].stats;
     char peak[16];
@@ -244,7 +228,8 @@ static double reduce_wait_s(const struct bench_result *result, int rank)
 }
 
 /* Print what the sums of gradients cost: on the rank that waits longest, and in all. */
-static void reduce_print(const struct bench_run *run, const struct bench_result *result)
+static void reduce_print(FILE *out, const struct bench_run *run,
+                         const struct bench_result *result)
 {
     double most = 0, sum = 0;
     char words[16];
@@ -254,18 +239,17 @@ static void reduce_print(const struct bench_run *run, const struct bench_result 
         sum += wait_s;
     }
     fprintf(
-        bench_human(run->options),
+        out,
         "gradients of %d replicas: rank 0 sums %s; exposed (waited for): %.3f s a rank, "
         "%.3f s on the rank that waits longest\n",
         run->options->replicas, bytes_text(result->facts[0].stats.bytes_reduced, words),
         sum / run->size, most);
 }
 
-static void result_table_print(const struct bench_run *run,
-                               const struct bench_result *result,
-                               const struct figures *self)
+void bench_table_print(FILE *out, const struct bench_run *run,
+                       const struct bench_result *result,
+                       const struct bench_figures *self)
 {
-    FILE *out = bench_human(run->options);
     int steps = run->options->steps;
     fprintf(out,
             "\n      compute, s       waiting, s        bubble                peak\n"
@@ -275,24 +259,25 @@ static void result_table_print(const struct bench_run *run,
         table_row(out, result, self, rank);
     }
     if (run->options->replicas > 1) {
-        reduce_print(run, result);
+        reduce_print(out, run, result);
     }
     fprintf(out, "%s\n",
             steps > 1
                 ? "(without the first step, which fills caches and opens connections)"
                 : "(of a single step)");
-    if (self->cores_count > 0 && run->size > self->cores_count && needs_cores(run)) {
+    if (self->cores_count > 0 && run->size > self->cores_count &&
+        bench_computes(run->options)) {
         fprintf(out,
                 "%d ranks share %d core%s: they take turns, and \"compute, wall\" "
                 "includes time "
                 "without a core.\n",
                 run->size, self->cores_count, self->cores_count == 1 ? "" : "s");
     }
-    fprintf(out, "loss %.4f -> %.4f", result->losses[0], result->losses[steps - 1]);
-    if (self->tokens_per_s > 0) {
-        fprintf(out, "   %.1f k tokens/s", self->tokens_per_s / 1e3);
+    if (bench_computes(run->options)) {
+        fprintf(out, "loss %.4f -> %.4f   %.1f k tokens/s   weights %s\n",
+                result->losses[0], result->losses[steps - 1], self->tokens_per_s / 1e3,
+                result->digest);
     }
-    fprintf(out, "   weights %s\n", result->digest);
 }
 
 /* ---- JSON -------------------------------------------------------------------------- */
@@ -308,19 +293,20 @@ static void real_write(FILE *file, const char *name, double value)
     }
 }
 
-static void steps_write(FILE *file, int steps, const struct bench_result *result)
+static void steps_write(FILE *file, const struct bench_options *options,
+                        const struct bench_result *result)
 {
     fprintf(file, ",\n \"steps\": [");
-    for (int i = 0; i < steps; i++) {
+    for (int i = 0; i < options->steps; i++) {
         fprintf(file, "%s\n  {\"seconds\": %.17g", i ? "," : "", result->seconds[i]);
-        real_write(file, "loss", result->losses[i]);
+        real_write(file, "loss", bench_computes(options) ? result->losses[i] : NAN);
         fputc('}', file);
     }
     fputc(']', file);
 }
 
 static void ranks_write(FILE *file, const struct bench_result *result,
-                        const struct figures *self)
+                        const struct bench_figures *self)
 {
     fprintf(file, ",\n \"peak_activation_bytes\": [");
     for (int rank = 0; rank < result->ranks_count; rank++) {
@@ -349,7 +335,8 @@ static void ranks_write(FILE *file, const struct bench_result *result,
 }
 
 static void document_write(FILE *file, const struct bench_run *run,
-                           const struct bench_result *result, const struct figures *self)
+                           const struct bench_result *result,
+                           const struct bench_figures *self)
 {
     const struct bench_options *options = run->options;
     char blas[128];
@@ -362,7 +349,7 @@ static void document_write(FILE *file, const struct bench_run *run,
     tool_json_member(file, "blas", tryst_blas_describe(blas, sizeof blas));
     tool_json_member(file, "model", tryst_model_kind_name(options->model.kind));
     tool_json_member(file, "schedule", options->schedule);
-    steps_write(file, options->steps, result);
+    steps_write(file, options, result);
     real_write(file, "tokens_per_s", self->tokens_per_s);
     real_write(file, "bubble_measured", self->measured_mean);
     real_write(file, "bubble_predicted", self->predicted_mean);
@@ -376,7 +363,7 @@ static void document_write(FILE *file, const struct bench_run *run,
 }
 
 static tryst_status write_json(struct bench_run *run, const struct bench_result *result,
-                               const struct figures *self)
+                               const struct bench_figures *self)
 {
     const char *path = run->options->json;
     if (strcmp(path, "-") == 0) {
@@ -439,7 +426,7 @@ static void pair_transfers(const struct bench_result *result)
 
 static tryst_status write_timeline(struct bench_run *run,
                                    const struct bench_result *result,
-                                   const struct figures *self)
+                                   const struct bench_figures *self)
 {
     const struct bench_options *options = run->options;
     struct bench_timeline_rank *ranks = calloc((size_t)run->size, sizeof *ranks);
@@ -449,7 +436,6 @@ static tryst_status write_timeline(struct bench_run *run,
     if (!ranks) {
         return bench_fail(run, TRYST_E_NOMEM, "cannot draw the timeline: out of memory");
     }
-    pair_transfers(result);
     for (int rank = 0; rank < run->size; rank++) {
         ranks[rank] = (struct bench_timeline_rank){result->spans[rank],
                                                    result->facts[rank].spans_count};
@@ -472,7 +458,8 @@ static tryst_status write_timeline(struct bench_run *run,
              "%s with %d layers; %sbubble %.1f %% measured, %.1f %% predicted%s",
              tryst_model_kind_name(options->model.kind), options->model.layers, steps,
              100 * self->measured_mean, 100 * self->predicted_mean,
-             self->cores_count > 0 && run->size > self->cores_count && needs_cores(run)
+             self->cores_count > 0 && run->size > self->cores_count &&
+                     bench_computes(run->options)
                  ? "; fewer cores than ranks"
                  : "");
     const struct bench_timeline timeline = {title, subtitle, ranks, run->size};
@@ -539,6 +526,7 @@ static void written_files_print(const struct bench_options *options)
         {bench_loops(options->program) ? "timeline of a step in the middle"
                                        : "timeline of the last step",
          options->timeline},
+        {"report (open it in a browser)", options->report},
         {"trace (open it in ui.perfetto.dev)", options->trace},
         {"profile of a step (tryst-perf sched --simulate --profile)", options->profile},
         {"weights", options->save_weights},
@@ -554,15 +542,21 @@ static void written_files_print(const struct bench_options *options)
 tryst_status bench_report(struct bench_run *run, const struct bench_result *result)
 {
     const struct bench_options *options = run->options;
-    struct figures self;
+    struct bench_figures self;
     tryst_status status = figures_open(run, result, &self);
     if (status != TRYST_OK) {
         figures_close(&self);
         return bench_fail(run, status, "cannot report: %s", tryst_status_str(status));
     }
-    result_table_print(run, result, &self);
+    bench_table_print(bench_human(options), run, result, &self);
+    if (options->timeline || options->report) {
+        pair_transfers(result);
+    }
     if (options->timeline) {
         status = write_timeline(run, result, &self);
+    }
+    if (status == TRYST_OK && options->report) {
+        status = bench_html_write(run, result, &self);
     }
     if (status == TRYST_OK && options->trace) {
         status = write_trace(run, result);

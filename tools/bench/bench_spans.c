@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spans of the step that --timeline draws.
+/* The spans of the step that --timeline draws, and --report with its neighbours.
  *
  * Idea: the steps of a loop overlap, and its last one drains, so its picture shows a
  * bubble that no other step has. The step in the middle has none, but its first actions
@@ -32,14 +32,10 @@ static void span_shift(tryst_span *span, int64_t step, int32_t microbatches)
     }
 }
 
-tryst_status bench_spans_keep(struct bench_run *run, uint64_t step)
+/* Keep the spans of the engine's last step, `from_drawn` steps from the drawn one. */
+static tryst_status spans_add(struct bench_run *run, int64_t from_drawn)
 {
     const struct bench_options *options = run->options;
-    int64_t from_drawn = (int64_t)step - (int64_t)bench_step_drawn(options);
-    if (!options->timeline || !bench_loops(options->program) ||
-        step < (uint64_t)options->sync_steps || llabs(from_drawn) > NEIGHBOURS) {
-        return TRYST_OK;
-    }
     size_t count;
     const tryst_span *spans = tryst_engine_spans(run->engine, &count);
     tryst_span *all = realloc(run->spans, (run->spans_count + count + 1) * sizeof *all);
@@ -55,9 +51,23 @@ tryst_status bench_spans_keep(struct bench_run *run, uint64_t step)
     return TRYST_OK;
 }
 
-const tryst_span *bench_spans(const struct bench_run *run, size_t *count_p)
+tryst_status bench_spans_keep(struct bench_run *run, uint64_t step)
 {
-    if (!run->spans) {
+    const struct bench_options *options = run->options;
+    int64_t from_drawn = (int64_t)step - (int64_t)bench_step_drawn(options);
+    bool loops = bench_loops(options->program);
+    bool kept = loops ? options->timeline || options->report
+                      : options->report && from_drawn != 0; /* bench_spans adds its own */
+    return kept && step >= (uint64_t)options->sync_steps &&
+                   llabs(from_drawn) <= NEIGHBOURS
+               ? spans_add(run, from_drawn)
+               : TRYST_OK;
+}
+
+const tryst_span *bench_spans(struct bench_run *run, size_t *count_p)
+{
+    bool is_whole = !run->spans || bench_loops(run->options->program);
+    if (!run->spans || (!is_whole && spans_add(run, 0) != TRYST_OK)) {
         return tryst_engine_spans(run->engine, count_p);
     }
     *count_p = run->spans_count;

@@ -113,9 +113,31 @@ static bool is_transfer(int kind)
            kind == TRYST_SPAN_REDUCE_GRAD;
 }
 
-static bool is_action(int kind)
+bool bench_span_is_action(int kind)
 {
     return !is_transfer(kind) && kind != TRYST_SPAN_WAIT;
+}
+
+const char *bench_span_kind_name(int kind)
+{
+    return styles[kind].name;
+}
+
+const char *bench_span_text(const tryst_span *span, char words[96])
+{
+    const char *name = styles[span->kind].name;
+    if (span->kind == TRYST_SPAN_REDUCE_GRAD) {
+        snprintf(words, 96, "%s of the gradient of layer %d, stage %d", name,
+                 span->microbatch, span->stage);
+    } else if (is_transfer(span->kind)) {
+        snprintf(words, 96, "%s %s of stage %d, micro-batch %d, rank %d", name,
+                 span->gradient ? "gradient" : "activation", span->stage,
+                 span->microbatch, span->peer);
+    } else {
+        snprintf(words, 96, "%s, stage %d, micro-batch %d", name, span->stage,
+                 span->microbatch);
+    }
+    return words;
 }
 
 static double overlap_ns(const tryst_span *span, uint64_t from_ns, uint64_t to_ns)
@@ -132,8 +154,9 @@ static double compute_part(const struct drawing *self, int rank)
     double compute_ns = 0;
     for (size_t i = 0; i < row->spans_count; i++) {
         const tryst_span *span = &row->spans[i];
-        compute_ns +=
-            is_action(span->kind) ? overlap_ns(span, self->first_ns, self->last_ns) : 0;
+        compute_ns += bench_span_is_action(span->kind)
+                          ? overlap_ns(span, self->first_ns, self->last_ns)
+                          : 0;
     }
     return compute_ns / (double)(self->last_ns - self->first_ns);
 }
@@ -159,7 +182,7 @@ static struct chunks chunks_of(const struct bench_timeline_rank *row)
         while (at < chunks.count && chunks.stages[at] < stage) {
             at++;
         }
-        if (!is_action(row->spans[i].kind) || chunks.count == CHUNKS_MAX ||
+        if (!bench_span_is_action(row->spans[i].kind) || chunks.count == CHUNKS_MAX ||
             (at < chunks.count && chunks.stages[at] == stage)) {
             continue;
         }
@@ -221,27 +244,13 @@ static void draw_head(const struct drawing *self)
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-/* Write what a transfer moves, and from or to where. */
-static void transfer_text(const tryst_span *span, char words[96])
-{
-    const char *name = styles[span->kind].name;
-    if (span->kind == TRYST_SPAN_REDUCE_GRAD) {
-        snprintf(words, 96, "%s of the gradient of layer %d, stage %d", name,
-                 span->microbatch, span->stage);
-    } else {
-        snprintf(words, 96, "%s %s of stage %d, micro-batch %d, rank %d", name,
-                 span->gradient ? "gradient" : "activation", span->stage,
-                 span->microbatch, span->peer);
-    }
-}
-
 static void draw_transfer(const struct drawing *self, int rank, const tryst_span *span)
 {
     int lane = span->kind == TRYST_SPAN_SEND      ? 0
                : span->kind == TRYST_SPAN_RECEIVE ? 1
                                                   : 2;
     char words[96];
-    transfer_text(span, words);
+    bench_span_text(span, words);
     int y = row_top(rank) + BAR_HEIGHT + LANE_GAP + lane * (LANE_HEIGHT + LANE_GAP);
     double left = x_of(self, span->begin_ns);
     double width = x_of(self, span->end_ns) - left;
@@ -268,7 +277,7 @@ static void draw_compute(const struct drawing *self, int rank,
     bool wait = span->kind == TRYST_SPAN_WAIT;
     int inset = wait ? BAR_HEIGHT / 3 : 0;
     int y = row_top(rank) + inset;
-    char colour[8];
+    char colour[8], words[96];
     colour_write(span->kind, wait ? 0 : chunk_index(chunks, span->stage), chunks->count,
                  colour);
     bool has_edge = !wait && width >= 3;
@@ -279,8 +288,7 @@ static void draw_compute(const struct drawing *self, int rank,
                  : has_edge             ? "stroke='#fff' stroke-width='.6'"
                  : span->step           ? PALE
                                         : "",
-                 "%s, stage %d, micro-batch %d: %.3f ms", styles[span->kind].name,
-                 span->stage, span->microbatch,
+                 "%s: %.3f ms", bench_span_text(span, words),
                  (double)(span->end_ns - span->begin_ns) / 1e6);
     char number[16], class[40];
     int digits = snprintf(number, sizeof number, "%d", span->microbatch);
@@ -362,7 +370,7 @@ static bool find_bounds(struct drawing *self)
                 return false;
             }
             widen(span, &self->begin_ns, &self->end_ns);
-            if (is_action(span->kind) && span->step == 0) {
+            if (bench_span_is_action(span->kind) && span->step == 0) {
                 widen(span, &self->first_ns, &self->last_ns);
             }
             self->overlaps = self->overlaps || span->step != 0;

@@ -17,6 +17,7 @@ struct order_job {
     uint64_t bucket_bytes;         /**< 0: the default, 25 MiB */
     const char *json;              /**< a file name, "-" for stdout, or NULL */
     const char *draw;              /**< the file of the picture, or NULL */
+    const char *report;            /**< the file of the page, or NULL */
     /** over ranks: */
     const char *transport;  /**< NULL: the setting's value */
     uint64_t steps, warmup; /**< of each policy, measured and before those */

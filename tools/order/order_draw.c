@@ -304,20 +304,21 @@ static void axis_draw(const struct drawing *self)
 
 /* ---- the whole picture ------------------------------------------------------------- */
 
-/* Mark the actions that come after an operation, at any distance. A node may be listed
- * before one that it comes after, so all nodes are visited until none changes. */
-static void needs_mark(struct drawing *self)
+/* A node may be listed before one that it comes after, so all nodes are visited until
+ * none changes. */
+bool *order_needs(const struct order_profile *profile)
 {
+    bool *needs = order_zalloc(profile->count, sizeof *needs);
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < self->count; i++) {
-            const struct order_node *node = &self->profile->nodes[i];
-            for (uint32_t a = 0; a < node->after_count && !self->needs[i]; a++)
-                if (self->needs[node->after[a]] ||
-                    self->profile->nodes[node->after[a]].is_operation)
-                    self->needs[i] = changed = true;
+        for (uint32_t i = 0; i < profile->count; i++) {
+            const struct order_node *node = &profile->nodes[i];
+            for (uint32_t a = 0; a < node->after_count && !needs[i]; a++)
+                if (needs[node->after[a]] || profile->nodes[node->after[a]].is_operation)
+                    needs[i] = changed = true;
         }
     }
+    return needs;
 }
 
 /* Scale the tails of the operations: the longest becomes 1, the shortest 0. */
@@ -336,11 +337,10 @@ static void urgency_scale(struct drawing *self)
 static void drawing_open(struct drawing *self)
 {
     self->urgency = order_tails(self->profile, self->network);
-    self->needs = order_zalloc(self->count, sizeof *self->needs);
+    self->needs = order_needs(self->profile);
     self->lanes = order_zalloc(self->count, sizeof *self->lanes);
     self->sorted = order_zalloc(self->count, sizeof *self->sorted);
     self->lane_ends = order_zalloc(self->count, sizeof *self->lane_ends);
-    needs_mark(self);
     urgency_scale(self);
 }
 

@@ -18,4 +18,8 @@ struct order_rows {
  *  on stderr if it is not 0. */
 int order_draw(const struct order_job *job, const struct order_rows *rows);
 
+/** Mark the nodes that come after an operation, at any distance; the caller frees the
+ *  array. */
+bool *order_needs(const struct order_profile *profile);
+
 #endif

@@ -393,7 +393,7 @@ tryst_status order_measure(const struct order_job *job, tryst_group *group,
         status = rates_measure(&all, &measured);
     for (int i = 0; i < ORDER_POLICIES && status == TRYST_OK; i++)
         status = policy_measure(&all, &policies[i], &measured, &measured.policies[i],
-                                job->draw ? &measured.rows[i] : NULL);
+                                job->draw || job->report ? &measured.rows[i] : NULL);
     if (all.step && tryst_step_close(all.step, &op) == TRYST_OK)
         op_end(&all, op, "close the step");
     free(all.samples);

@@ -31,7 +31,8 @@ struct order_measured {
     double possible_gain; /**< of order_figures, at this rate */
     struct order_policy_figures policies[ORDER_POLICIES];
     struct oracle_network network; /**< this rate and latency */
-    /** This rank's last step of each policy, if the job draws; else zeros. */
+    /** This rank's last step of each policy, if the job draws or reports; else
+     *  zeros. */
     struct order_row rows[ORDER_POLICIES];
 };
 

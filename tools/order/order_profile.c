@@ -223,18 +223,19 @@ struct order_profile *order_profile_open(const char *path)
 
 /* ---- the origin in outputs --------------------------------------------------------- */
 
-void order_origin_print(const struct order_profile *profile)
+void order_origin_print(FILE *out, const struct order_profile *profile)
 {
     tryst_profile_origin origin = profile->origin;
     if (!origin.run)
         return;
     if (origin.rank >= 0)
-        printf("# recorded by rank %" PRId32 " of %" PRId32, origin.rank, origin.size);
+        fprintf(out, "# recorded by rank %" PRId32 " of %" PRId32, origin.rank,
+                origin.size);
     else if (origin.size == 1)
-        printf("# recorded by rank 0, the only one");
+        fprintf(out, "# recorded by rank 0, the only one");
     else
-        printf("# recorded by ranks 0 to %" PRId32, origin.size - 1);
-    printf(", run %016" PRIx64 "\n", origin.run);
+        fprintf(out, "# recorded by ranks 0 to %" PRId32, origin.size - 1);
+    fprintf(out, ", run %016" PRIx64 "\n", origin.run);
 }
 
 void order_origin_json(FILE *file, const struct order_profile *profile)

@@ -43,7 +43,7 @@ struct order_node *order_node_name(struct order_profile *profile, uint32_t index
 void order_node_after(struct order_profile *profile, uint32_t index, uint32_t before);
 
 /** Print the line that names the ranks and the run of the profile, if they are known. */
-void order_origin_print(const struct order_profile *profile);
+void order_origin_print(FILE *out, const struct order_profile *profile);
 /** Write the same as members of a JSON object, each with a comma after it. */
 void order_origin_json(FILE *file, const struct order_profile *profile);
 

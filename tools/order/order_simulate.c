@@ -8,7 +8,7 @@
 #include <string.h>
 #include <tryst/tryst.h>
 
-#include "order_draw.h"
+#include "order_html.h"
 #include "tools/figures.h"
 #include "tools/json.h"
 
@@ -20,29 +20,32 @@ struct simulation {
 
 /* ---- output ------------------------------------------------------------------------ */
 
-static void table_print(const struct simulation *all)
+static void table_print(FILE *out, const void *what)
 {
+    const struct simulation *all = what;
     const struct order_job *job = all->job;
     const struct order_figures *figures = &all->figures;
     struct order_sums sums = order_sum(job->profile);
-    printf("tryst-perf sched --simulate\n");
-    printf("# %s: %u action%s, %.6f s together; %u operation%s, %.3f MB together\n",
-           job->path, sums.actions, tool_plural(sums.actions), sums.actions_s,
-           sums.operations, tool_plural(sums.operations), (double)sums.bytes / 1e6);
-    order_origin_print(job->profile);
-    printf("# network: %.6g Gbit/s, latency %.6g us\n", job->gbit_per_s, job->latency_us);
-    printf("# optimum, a lower bound over all orders: %.6f s; possible gain over fifo: "
-           "%.1f %%\n",
-           figures->optimum_s, 100 * figures->possible_gain);
-    printf("%10s %12s %8s\n", "order", "step, s", "gap, %");
+    fprintf(out, "tryst-perf sched --simulate\n");
+    fprintf(out, "# %s: %u action%s, %.6f s together; %u operation%s, %.3f MB together\n",
+            job->path, sums.actions, tool_plural(sums.actions), sums.actions_s,
+            sums.operations, tool_plural(sums.operations), (double)sums.bytes / 1e6);
+    order_origin_print(out, job->profile);
+    fprintf(out, "# network: %.6g Gbit/s, latency %.6g us\n", job->gbit_per_s,
+            job->latency_us);
+    fprintf(out,
+            "# optimum, a lower bound over all orders: %.6f s; possible gain over fifo: "
+            "%.1f %%\n",
+            figures->optimum_s, 100 * figures->possible_gain);
+    fprintf(out, "%10s %12s %8s\n", "order", "step, s", "gap, %");
     for (int order = 0; order < ORDER_COUNT; order++) {
         const char *name = order_name((enum order)order);
         double seconds = figures->seconds[order];
         if (seconds >= 0)
-            printf("%10s %12.6f %8.2f\n", name, seconds,
-                   100 * order_gap(seconds, figures->optimum_s));
+            fprintf(out, "%10s %12.6f %8.2f\n", name, seconds,
+                    100 * order_gap(seconds, figures->optimum_s));
         else
-            printf("%10s %12s %8s\n", name, "-", "-");
+            fprintf(out, "%10s %12s %8s\n", name, "-", "-");
     }
 }
 
@@ -71,7 +74,7 @@ static void json_print(FILE *file, const void *what)
 
 /* ---- pictures ---------------------------------------------------------------------- */
 
-static int picture_write(const struct simulation *all)
+static int pictures_write(const struct simulation *all)
 {
     const struct order_job *job = all->job;
     struct order_row rows[ORDER_COUNT];
@@ -80,7 +83,9 @@ static int picture_write(const struct simulation *all)
     for (int order = 0; order < ORDER_COUNT; order++)
         of.count +=
             order_replay(job->profile, &all->params, (enum order)order, &rows[of.count]);
-    int failed = order_draw(job, &of);
+    const struct order_report report = {job, &of, NULL, table_print, all};
+    int failed = job->draw ? order_draw(job, &of) : 0;
+    failed = (job->report ? order_html_write(&report) : 0) || failed;
     for (uint32_t i = 0; i < of.count; i++)
         order_row_free(&rows[i]);
     return failed;
@@ -103,8 +108,8 @@ int order_simulate(const struct order_job *job)
     }
     int failed = 0;
     if (!(job->json && strcmp(job->json, "-") == 0))
-        table_print(&all);
+        table_print(stdout, &all);
     if (job->json)
         failed = tool_file_write(job->json, json_print, &all);
-    return failed || !job->draw ? failed : picture_write(&all);
+    return failed || !(job->draw || job->report) ? failed : pictures_write(&all);
 }

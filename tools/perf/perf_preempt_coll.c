@@ -393,7 +393,7 @@ static void head_print(const struct preempt *preempt, const struct figure *figur
 {
     const struct perf_options *options = preempt->rank->options;
     printf("tryst-perf preempt --op allreduce\n");
-    perf_setup_print(preempt->rank);
+    perf_setup_print(stdout, preempt->rank);
     printf("# background: %s of all-reduces of priority %d under way, %d at a time%s\n",
            perf_bytes_text(options->background_bytes, (char[32]){""}), LOW_PRIORITY,
            OUTSTANDING, options->fifo ? "; first come, first served" : "");

@@ -49,7 +49,7 @@ static void head_print(const struct perf_coll *all)
     const struct perf_options *options = all->rank->options;
     if (all->done == 0) {
         printf("tryst-perf %s\n", options->kind->name);
-        perf_setup_print(all->rank);
+        perf_setup_print(stdout, all->rank);
     }
     printf("%10s %8s %10s %10s %10s %10s %10s %9s %9s %5s %10s %7s%s\n", "size", "iters",
            "min, us", "mean, us", "p50, us", "p99, us", "p99.9, us", "alg, MB/s",

@@ -9,7 +9,7 @@
 #include "perf_setup.h"
 #include "tools/figures.h"
 #include "tools/json.h"
-#include "tools/order/order_draw.h"
+#include "tools/order/order_html.h"
 #include "tools/order/order_measure.h"
 
 struct sched {
@@ -18,49 +18,50 @@ struct sched {
     struct order_measured measured;
 };
 
-static void head_print(const struct sched *all)
+static void head_print(FILE *out, const struct sched *all)
 {
     const struct order_measured *measured = &all->measured;
     struct order_sums sums = order_sum(all->job->profile);
-    printf("tryst-perf sched\n");
-    perf_setup_print(all->rank);
-    printf("# %s: %u action%s, %.6f s together; %u operation%s, %.3f MB together\n",
-           all->job->path, sums.actions, tool_plural(sums.actions), sums.actions_s,
-           sums.operations, tool_plural(sums.operations), (double)sums.bytes / 1e6);
-    order_origin_print(all->job->profile);
-    printf("# measured: %.3f MB/s of all operations at once, latency %.1f us\n",
-           measured->bytes_per_s / 1e6, measured->latency_s * 1e6);
-    printf("# optimum at this rate %.6f s, possible gain over fifo %.1f %%; ",
-           measured->optimum_s, 100 * measured->possible_gain);
+    fprintf(out, "tryst-perf sched\n");
+    perf_setup_print(out, all->rank);
+    fprintf(out, "# %s: %u action%s, %.6f s together; %u operation%s, %.3f MB together\n",
+            all->job->path, sums.actions, tool_plural(sums.actions), sums.actions_s,
+            sums.operations, tool_plural(sums.operations), (double)sums.bytes / 1e6);
+    order_origin_print(out, all->job->profile);
+    fprintf(out, "# measured: %.3f MB/s of all operations at once, latency %.1f us\n",
+            measured->bytes_per_s / 1e6, measured->latency_s * 1e6);
+    fprintf(out, "# optimum at this rate %.6f s, possible gain over fifo %.1f %%; ",
+            measured->optimum_s, 100 * measured->possible_gain);
     if (isnan(measured->certificate_s))
-        printf("no bound of the plan is known\n");
+        fprintf(out, "no bound of the plan is known\n");
     else
-        printf("optimum at the plan's bound %.6f s\n", measured->certificate_s);
-    printf("%10s %7s %12s %13s %8s %13s\n", "policy", "steps", "median, s",
-           "simulated, s", "gap, %", "gap, bound, %");
+        fprintf(out, "optimum at the plan's bound %.6f s\n", measured->certificate_s);
+    fprintf(out, "%10s %7s %12s %13s %8s %13s\n", "policy", "steps", "median, s",
+            "simulated, s", "gap, %", "gap, bound, %");
 }
 
 /* Write a figure, or - if it is unknown. */
-static void figure_print(int width, int digits, double figure)
+static void figure_print(FILE *out, int width, int digits, double figure)
 {
     if (isfinite(figure))
-        printf(" %*.*f", width, digits, figure);
+        fprintf(out, " %*.*f", width, digits, figure);
     else
-        printf(" %*s", width, "-");
+        fprintf(out, " %*s", width, "-");
 }
 
-static void table_print(const struct sched *all)
+static void table_print(FILE *out, const void *what)
 {
-    head_print(all);
+    const struct sched *all = what;
+    head_print(out, all);
     for (int i = 0; i < ORDER_POLICIES; i++) {
         const struct order_policy_figures *figures = &all->measured.policies[i];
-        printf("%10s %7" PRIu64, order_policy_name((enum order_policy)i),
-               all->job->steps);
-        figure_print(12, 6, figures->step_s);
-        figure_print(13, 6, figures->simulated_s);
-        figure_print(8, 2, 100 * figures->gap_order);
-        figure_print(13, 2, 100 * figures->gap_certificate);
-        printf("\n");
+        fprintf(out, "%10s %7" PRIu64, order_policy_name((enum order_policy)i),
+                all->job->steps);
+        figure_print(out, 12, 6, figures->step_s);
+        figure_print(out, 13, 6, figures->simulated_s);
+        figure_print(out, 8, 2, 100 * figures->gap_order);
+        figure_print(out, 13, 2, 100 * figures->gap_certificate);
+        fprintf(out, "\n");
     }
 }
 
@@ -93,7 +94,7 @@ static void json_print(FILE *file, const void *what)
 }
 
 /* Write the measured steps of rank 0 beside the best order in virtual time. */
-static int picture_write(struct sched *all)
+static int pictures_write(struct sched *all)
 {
     const struct order_job *job = all->job;
     struct order_measured *measured = &all->measured;
@@ -102,12 +103,16 @@ static int picture_write(struct sched *all)
     const struct order_params params = {.network = measured->network};
     of.figures.optimum_s = measured->optimum_s;
     of.figures.possible_gain = measured->possible_gain;
-    for (int i = 0; i < ORDER_POLICIES; i++)
+    for (int i = 0; i < ORDER_POLICIES; i++) {
+        of.figures.seconds[i] = measured->policies[i].step_s;
         if (measured->rows[i].spans)
             rows[of.count++] = measured->rows[i];
+    }
     struct order_row *best = &rows[of.count++];
     order_replay(job->profile, &params, ORDER_PREEMPT, best);
-    int failed = order_draw(job, &of);
+    const struct order_report report = {job, &of, all->rank->group, table_print, all};
+    int failed = job->draw ? order_draw(job, &of) : 0;
+    failed = (job->report ? order_html_write(&report) : 0) || failed;
     order_row_free(best);
     return failed;
 }
@@ -117,9 +122,9 @@ static int outputs_write(struct sched *all)
     if (all->rank->rank != 0)
         return 0;
     if (perf_has_table(all->rank))
-        table_print(all);
+        table_print(stdout, all);
     int failed = perf_json_write(all->rank, json_print, all);
-    return failed || !all->job->draw ? failed : picture_write(all);
+    return failed || !(all->job->draw || all->job->report) ? failed : pictures_write(all);
 }
 
 int perf_sched(const struct perf_rank *rank)

@@ -82,28 +82,28 @@ static void priority_text(const tryst_op_params *params, char *text, size_t capa
         snprintf(text, capacity, "%" PRId32, params->priority);
 }
 
-void perf_setup_print(const struct perf_rank *rank)
+void perf_setup_print(FILE *out, const struct perf_rank *rank)
 {
     const struct perf_options *options = rank->options;
     const struct perf_kind *kind = options->kind;
     struct setup setup = setup_find(rank);
     char priority[32];
-    printf("# %d rank%s on %d host%s%s%s", setup.ranks, setup.ranks == 1 ? "" : "s",
-           setup.hosts, setup.hosts == 1 ? "" : "s", *setup.transports ? " over " : "",
-           setup.transports);
+    fprintf(out, "# %d rank%s on %d host%s%s%s", setup.ranks, setup.ranks == 1 ? "" : "s",
+            setup.hosts, setup.hosts == 1 ? "" : "s", *setup.transports ? " over " : "",
+            setup.transports);
     if (kind->sizes)
-        printf("; %s%s%s, %s memory%s", tryst_dtype_name(options->dtype),
-               kind->reduces ? " " : "",
-               kind->reduces ? perf_reduce_name(options->reduce) : "",
-               memory_text(options), options->inplace ? ", in place" : "");
+        fprintf(out, "; %s%s%s, %s memory%s", tryst_dtype_name(options->dtype),
+                kind->reduces ? " " : "",
+                kind->reduces ? perf_reduce_name(options->reduce) : "",
+                memory_text(options), options->inplace ? ", in place" : "");
     if (kind->has_root)
-        printf("; root %d", options->root);
+        fprintf(out, "; root %d", options->root);
     if (options->params.flags) {
         priority_text(&options->params, priority, sizeof priority);
-        printf("; priority %s", priority);
+        fprintf(out, "; priority %s", priority);
     }
-    printf(
-        "\n# trees planned for %s%s\n",
+    fprintf(
+        out, "\n# trees planned for %s%s\n",
         setup.topology ? "TRYST_TOPOLOGY=" : "the ranks' machines and NICs",
         setup.topology
             ? setup.topology

@@ -9,7 +9,7 @@
 
 /** Print lines that begin with "# ". Call once the group has moved bytes, so that
  *  transports are known. */
-void perf_setup_print(const struct perf_rank *rank);
+void perf_setup_print(FILE *out, const struct perf_rank *rank);
 /** Write members of a JSON object, without a comma at the end. */
 void perf_setup_json(FILE *file, const struct perf_rank *rank);
 

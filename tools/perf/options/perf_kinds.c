@@ -41,7 +41,7 @@ static const char *const of_broadcast[] = {DATA_OPTIONS, "root", NULL};
 static const char *const of_allgather[] = {DATA_OPTIONS, "inplace", NULL};
 static const char *const of_reducescatter[] = {DATA_OPTIONS, "op", "inplace", NULL};
 static const char *const of_alltoall[] = {DATA_OPTIONS, NULL};
-#define PROFILE_OPTIONS "profile", "simulate", "bucket", "draw"
+#define PROFILE_OPTIONS "profile", "simulate", "bucket", "draw", "report"
 static const char *const of_sched[] = {PROFILE_OPTIONS, ALL_OPTIONS, NULL};
 static const char *const of_simulate[] = {PROFILE_OPTIONS, "json", "gbit", "latency",
                                           NULL};

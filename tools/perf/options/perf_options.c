@@ -196,6 +196,7 @@ static const struct tool_option rows[] = {
     {"gbit", 0, TOOL_RATE, AT(order.gbit_per_s)},
     {"latency", 0, TOOL_RATE, AT(order.latency_us)},
     {"draw", 0, TOOL_TEXT, AT(order.draw)},
+    {"report", 0, TOOL_TEXT, AT(order.report)},
     {"dtype", 'd', TOOL_OTHER, .read = dtype_read, .values = DTYPES},
     {"op", 'o', TOOL_TEXT, AT(op_text), .values = REDUCTIONS " send allreduce"},
     {"root", 'r', TOOL_COUNT, AT(root), 0, INT32_MAX},
