@@ -150,19 +150,29 @@ static tryst_status one_round(struct bench *bench, double *seconds_p)
 
 /* ---- rounds ------------------------------------------------------------------------ */
 
-/* Find how many iterations --time takes: run as many as take about a twentieth of it, by
- * the time of one. */
-static tryst_status timed_iters(struct bench *bench, double each_s)
+/* Run `some` rounds, and set *each_p to the time of one. */
+static tryst_status rounds_time(struct bench *bench, uint64_t some, double *each_p)
 {
-    double budget_s = (double)bench->options->time_ns / 1e9, seconds;
-    uint64_t some = perf_iters_fit(budget_s / 20, each_s, ITERS_LEAST);
-    double start_s = perf_now_s(bench->all->rank);
+    double start_s = perf_now_s(bench->all->rank), seconds;
     tryst_status status = TRYST_OK;
     for (uint64_t i = 0; i < some && status == TRYST_OK; i++)
         status = one_round(bench, &seconds);
+    *each_p = (perf_now_s(bench->all->rank) - start_s) / (double)some;
+    return status;
+}
+
+/* Find how many iterations --time takes: run as many as take about a twentieth of it, by
+ * the time of one, three times; the median counts. */
+static tryst_status timed_iters(struct bench *bench, double each_s)
+{
+    double budget_s = (double)bench->options->time_ns / 1e9, runs_s[3];
+    uint64_t some = perf_iters_fit(budget_s / 20, each_s, ITERS_LEAST);
+    tryst_status status = TRYST_OK;
+    for (int i = 0; i < 3 && status == TRYST_OK; i++)
+        status = rounds_time(bench, some, &runs_s[i]);
     if (status != TRYST_OK)
         return status;
-    each_s = (perf_now_s(bench->all->rank) - start_s) / (double)some;
+    each_s = perf_median3(runs_s[0], runs_s[1], runs_s[2]);
     status = numbers_reduce(bench, &each_s, 1, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
     bench->figure->iters = perf_iters_fit(budget_s, each_s, ITERS_LEAST);
     return status;

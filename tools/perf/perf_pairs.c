@@ -262,13 +262,13 @@ static tryst_status iters_fit(struct pairs *pairs, uint64_t ran, double seconds,
 }
 
 /* Set *iters_p to the iterations that are measured. Under --time the rate of a few
- * transfers gives how many fill a twentieth of that time, and the rate of those gives the
- * number. */
+ * transfers gives how many fill a twentieth of that time, and the median of the rates of
+ * three such runs gives the number: the machine may be busy in one of them. */
 static tryst_status iters_find(struct pairs *pairs, uint64_t bytes, uint64_t *iters_p)
 {
     const struct perf_options *options = pairs->at.options;
     double seconds = (double)options->time_ns / 1e9;
-    uint64_t some, fit = BUDGET_BYTES / bytes;
+    uint64_t some, fits[3], fit = BUDGET_BYTES / bytes;
     *iters_p = options->iters      ? options->iters
                : fit > ITERS_MOST  ? ITERS_MOST
                : fit < ITERS_LEAST ? ITERS_LEAST
@@ -278,9 +278,15 @@ static tryst_status iters_find(struct pairs *pairs, uint64_t bytes, uint64_t *it
     tryst_status status = transfers_run(pairs, bytes, ITERS_FIRST);
     if (status == TRYST_OK)
         status = iters_fit(pairs, ITERS_FIRST, seconds / 20, &some);
-    if (status == TRYST_OK)
+    for (int i = 0; i < 3 && status == TRYST_OK; i++) {
         status = transfers_run(pairs, bytes, some);
-    return status == TRYST_OK ? iters_fit(pairs, some, seconds, iters_p) : status;
+        if (status == TRYST_OK)
+            status = iters_fit(pairs, some, seconds, &fits[i]);
+    }
+    if (status == TRYST_OK)
+        *iters_p =
+            (uint64_t)perf_median3((double)fits[0], (double)fits[1], (double)fits[2]);
+    return status;
 }
 
 /* ---- figures ----------------------------------------------------------------------- */

@@ -116,7 +116,7 @@ void OpenWorks::unseen_throw()
         std::rethrow_exception(error);
 }
 
-/* Return a collective that a stream waited for and that has not ended in time; or none. */
+/* Return a collective that a stream waits for and that should have ended, or none. */
 c10::intrusive_ptr<c10d::Work> OpenWorks::overdue_find()
 {
     std::lock_guard<std::mutex> lock(mutex_);
