@@ -110,11 +110,12 @@ hydra)
     # Hydra ends all ranks when one ends that has used PMI without its finalize.
     TRYST_TEST_STAY_MS=700 ranks_meet hydra "${line[@]}"
     grep -q 'rank 0 is the last' "$out" || fail "rank 0 ended with the others"
-    # as on two hosts: two of Hydra's proxies, each of which has half of the ranks
+    # as on two hosts: two of Hydra's proxies, each of which has half of the ranks; the
+    # names of the hosts are not resolved
     printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nexec sh -c "$*"\n' >"$dir/remote"
     chmod +x "$dir/remote"
     TRYST_NET=lo timeout 200 mpiexec.hydra -launcher ssh -launcher-exec "$dir/remote" \
-        -hosts localhost,127.0.0.1 -ppn 2 -n 4 "$launched" >"$out" 2>&1 || fail "two proxies: $?"
+        -localhost 127.0.0.1 -hosts host1,host2 -ppn 2 -n 4 "$launched" >"$out" 2>&1 || fail "two proxies: $?"
     [ "$(grep -c 'rank [0-3] of 4, .* by hydra$' "$out")" -eq 12 ] || fail "ranks of two proxies have not met"
     # an MPI in the same program
     if command -v mpicc.mpich >/dev/null; then
@@ -137,7 +138,7 @@ hydra)
         grep -q "$2" "$out" || fail "no error has '$2'"
     }
     refused 'unset PMI_FD' 'TRYST_BOOTSTRAP is missing'
-    refused 'export PMI_FD=0' 'PMI_FD is no socket of the launcher'
+    refused 'export PMI_FD=0' "PMI_FD is not the launcher's socket"
     TRYST_BOOTSTRAP_TIMEOUT=500ms refused '[ "$PMI_RANK" != 0 ] || exec sleep 40' 'not all processes have opened'
     ;;
 torchrun)

@@ -39,7 +39,7 @@ struct pmi {
     char line[LINE_BYTES + 1]; /* the request, then its answer */
 };
 
-/* What this process has done with the descriptor. */
+/* The descriptor that this process has used, and the result. */
 static struct {
     pthread_mutex_t lock;
     pid_t pid; /* of the process that has sent requests; 0: none */
@@ -111,7 +111,7 @@ static tryst_status line_receive(struct pmi *self)
     return TRYST_OK;
 }
 
-/* Find the value of `name` in the answer; copy it to `value`. False: absent or too long. */
+/* Copy the value of `name` in the answer to `value`. False: absent or too long. */
 static bool value_find(const struct pmi *self, const char *name, char *value, size_t size)
 {
     size_t name_bytes = strlen(name), bytes;
@@ -221,7 +221,7 @@ static tryst_status meet(struct pmi *self, const char *published,
     if (used.has_failed)
         return fail(self, "an earlier exchange of this process failed", "");
     if (!is_socket(self->fd, &about))
-        return fail(self, "PMI_FD is no socket of the launcher",
+        return fail(self, "PMI_FD is not the launcher's socket",
                     "an earlier program or MPI_Finalize may have closed it");
     used.pid = getpid();
     used.fd = self->fd;
@@ -256,15 +256,16 @@ bool bootstrap_pmi_cached(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES])
     return known;
 }
 
-/* Send finalize when this process exits, unless an MPI has, and wait for the launcher to
- * close its end: until then its acknowledgement must find a reader. */
+/* Send finalize when this process exits, unless an MPI has or the exchange failed, and
+ * wait for the launcher to close its end: until then its acknowledgement must find a
+ * reader. */
 __attribute__((destructor)) static void socket_finalize(void)
 {
     static const char request[] = "cmd=finalize\n";
     char ignored[128];
     struct stat about;
     struct bootstrap_wait wait = {.deadline_ns = clock_now_ns(NULL) + FINALIZE_MAX_NS};
-    if (used.pid != getpid() || pthread_mutex_trylock(&used.lock) != 0)
+    if (used.pid != getpid() || used.has_failed || pthread_mutex_trylock(&used.lock) != 0)
         return;
     ssize_t bytes =
         is_socket(used.fd, &about) && about.st_ino == used.inode

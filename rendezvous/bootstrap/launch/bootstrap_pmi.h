@@ -26,10 +26,11 @@
  *  logged. After a failure the descriptor may hold a late answer, so later calls fail.
  *  No other thread may use MPI_Init, MPI_Finalize or MPI_Comm_spawn meanwhile; all ranks
  *  call this before MPI_Init, or all after it.
- *  If this process exits while the descriptor is open, finalize is sent then. A process
- *  forked meanwhile, _exit and exec send none.
- *  TRYST_E_BOOTSTRAP: `fd` is no such socket; an answer is refused, invalid or late; rank
- *  0 has published nothing. */
+ *  If this process exits while the descriptor is open, finalize is sent then: unless the
+ *  call failed, so that the launcher ends all processes. A process forked meanwhile,
+ *  _exit and exec send none.
+ *  TRYST_E_BOOTSTRAP: `fd` is not a Unix socket; the launcher refuses a request, or its
+ *  answer is invalid or late; rank 0 has published nothing. */
 tryst_status bootstrap_pmi_meet(int fd, const char *published, uint64_t timeout_ns,
                                 const struct log *log, struct err *err,
                                 char text_p[BOOTSTRAP_PMIX_TEXT_BYTES]);

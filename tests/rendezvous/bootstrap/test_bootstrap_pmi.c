@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PMI-1 with a scripted launcher: a child process publishes or gets the text, this process
- * is the other end of its socket. */
+/* PMI-1 with a scripted launcher: a child process publishes or gets the text, this
+ * process is the other end of its socket. */
 #include "support/unit.h"
 
 #include <poll.h>
@@ -254,6 +254,16 @@ __attribute__((destructor(101))) static void other_end_check(void)
         _exit(1);
 }
 
+/* After a failure the launcher is to end the others. */
+static void failed_exit_does_not_finalize(void **state)
+{
+    static const struct reply reply = {"barrier_in", "cmd=barrier_out rc=1\n"};
+    struct peer peer = peer_open(end_by_exit, NULL, LONG_MS);
+    serve(&peer, &reply, false);
+    assert_string_equal(peer.requests, "init get_my_kvsname barrier_in ");
+    peer_close(&peer);
+}
+
 /* As MPI_Finalize does, and the program's next socket has the same number. */
 static void end_without_the_socket(int fd)
 {
@@ -303,7 +313,7 @@ static void other_descriptors_are_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(fds); i++) {
         child_meet(&result, fds[i], NULL, LONG_MS);
         assert_int_equal(result.status, TRYST_E_BOOTSTRAP);
-        assert_non_null(strstr(result.err.text, "PMI_FD is no socket of the launcher"));
+        assert_non_null(strstr(result.err.text, "PMI_FD is not the launcher's socket"));
         assert_string_equal(result.text, "unchanged");
     }
     close(inet);
@@ -317,6 +327,7 @@ int main(void)
         cmocka_unit_test(text_travels),
         cmocka_unit_test(failures_as_a_table),
         cmocka_unit_test(exit_finalizes),
+        cmocka_unit_test(failed_exit_does_not_finalize),
         cmocka_unit_test(exit_finalizes_no_other_socket),
         cmocka_unit_test(other_descriptors_are_refused),
     };
