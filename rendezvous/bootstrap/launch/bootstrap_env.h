@@ -27,8 +27,9 @@ struct bootstrap_env {
  *  token, token_file, insecure, job, net and bootstrap_timeout, and the launchers'
  *  variables (launch.h). Without any of them the job is this process alone. One line
  *  (info) names the launcher and the variables that show it. Under PMIx or PMI rank
- *  0 opens its listening socket here and publishes address and token, and the others wait
- *  for them, at most `timeout_ns` (0: bootstrap_timeout). Wipe the record also after a failure.
+ *  0 opens its listening socket here and publishes address and token, and the others
+ *  wait for them, at most `timeout_ns` (0: bootstrap_timeout). Wipe the record also
+ *  after a failure.
  *  TRYST_E_CONFIG     half set or contradicting: the text names the variables
  *  TRYST_E_TOKEN      no token: the text has the line to type; a token file that other
  *                     users can read: the text has the chmod
