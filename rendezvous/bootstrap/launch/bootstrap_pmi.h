@@ -28,7 +28,7 @@
  *  call this before MPI_Init, or all after it.
  *  If this process exits while the descriptor is open, finalize is sent then: unless the
  *  call failed, so that the launcher ends all processes. A process forked meanwhile,
- *  _exit and exec send none.
+ *  _exit and exec send none. So the launcher does not notice an MPI without MPI_Finalize.
  *  TRYST_E_BOOTSTRAP: `fd` is not a Unix socket; the launcher refuses a request, or its
  *  answer is invalid or late; rank 0 has published nothing. */
 tryst_status bootstrap_pmi_meet(int fd, const char *published, uint64_t timeout_ns,
