@@ -18,7 +18,7 @@
 #define CLOSE "(close)"
 #define QUIET "(no answer)"
 
-enum { REQUESTS_MAX = 16, LONG_MS = 60000, SHORT_MS = 300 };
+enum { REQUESTS_MAX = 16, LONG_MS = 60000, SHORT_MS = 100 };
 
 /* What the child has reached; shared with it. */
 struct result {
