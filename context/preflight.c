@@ -322,8 +322,8 @@ static void check_token(struct preflight *self)
         FOUND(self, "none (TRYST_INSECURE=1): any process that reaches the port can join "
                     "the job");
         WARN(self, "unset TRYST_INSECURE, and export the same TRYST_TOKEN for all ranks");
-    } else if (self->launch_known && self->launch.by_pmix) {
-        FOUND(self, "rank 0 will create one (PMIx)");
+    } else if (self->launch_known && (self->launch.by_pmix || self->launch.by_pmi)) {
+        FOUND(self, "rank 0 will create one (%s)", self->launch.by_pmi ? "PMI" : "PMIx");
     } else if (alone) {
         FOUND(self, "none, and a process alone needs none (tryst-run creates one)");
     } else {

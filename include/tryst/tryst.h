@@ -214,7 +214,8 @@ TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *
  *    torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; rank 0 serves at
  *               MASTER_ADDR, port TRYST_PORT, else MASTER_PORT+1 (torchrun's own store
  *               has MASTER_PORT)
- *    hydra      MPICH's mpiexec: PMI_RANK, PMI_SIZE; and TRYST_BOOTSTRAP
+ *    hydra      MPICH's mpiexec: PMI_RANK, PMI_SIZE, PMI_FD; rank 0 publishes as for
+ *               pmix (without PMI_FD: and TRYST_BOOTSTRAP)
  *    pmix       Open MPI's mpirun, srun --mpi=pmix, PRRTE: PMIX_RANK, PMIX_NAMESPACE;
  *               rank 0 publishes its address there, and a token that it draws
  *    openmpi    without PMIx in this build: OMPI_COMM_WORLD_RANK, …_SIZE; and
@@ -222,11 +223,12 @@ TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *
  *    slurm      srun without PMIx: SLURM_PROCID, SLURM_STEP_NUM_TASKS; and
  *               TRYST_BOOTSTRAP
  *
- *  All but pmix need a token, TRYST_TOKEN or TRYST_TOKEN_FILE on every rank. Each TRYST_*
- *  that is set replaces the launcher's value; with TRYST_SIZE=1 a process is alone under
- *  any launcher. If no launcher has all of its variables, one that has some of them is an
- *  error, which names the missing ones. RANK or WORLD_SIZE alone count for no launcher.
- *  The launcher that was found, and the reason, are one log line (info).
+ *  All but pmix and hydra need a token, TRYST_TOKEN or TRYST_TOKEN_FILE on every rank.
+ *  Each TRYST_* that is set replaces the launcher's value; with TRYST_SIZE=1 a process
+ *  is alone under any launcher. If no launcher has all of its variables, one that has
+ *  some of them is an error, which names the missing ones. RANK or WORLD_SIZE alone
+ *  count for no launcher. The launcher that was found, and the reason, are one log line
+ *  (info).
  *
  *  Ranks of two jobs refuse each other, also with one address and one token: the identity
  *  of the job is TRYST_JOB, else the launcher's (TORCHELASTIC_RUN_ID, PMI_JOBID,

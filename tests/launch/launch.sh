@@ -17,8 +17,9 @@ have() { command -v "$1" >/dev/null || skip "no $1 here (apt-get install $2)"; }
 for name in $(compgen -e | grep -E '^(TRYST|SLURM|PMIX?|OMPI|MPI)_|^(MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE))$'); do
     case $name in TRYST_TEST_*) ;; *) unset "$name" ;; esac
 done
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+dir=$(mktemp -d)
+out=$dir/out
+trap 'rm -rf "$dir"' EXIT
 
 # Print a port that is unused, with the next one unused too, and outside the kernel's
 # range.
@@ -52,11 +53,9 @@ serves_at() { # <pattern>
     grep -qE "info: .*rank 0 serves at $1" "$out" || fail "rank 0 does not serve at $1"
 }
 
-# Print the command of docs/launch.md for a launcher, without its program, as words. The host and
-# port of the example are replaced.
+# Print the command of docs/launch.md for a launcher, without its program, as words.
 documented() { # <first word>
-    sed -n "/^<!-- test: launch -->/,/^\`\`\`\$/s/^\($1 .*\) \.\/train.*/\1/p" "$here/../../docs/launch.md" |
-        sed "s/node1:4711/127.0.0.1:$(port)/"
+    sed -n "/^<!-- test: launch -->/,/^\`\`\`\$/s/^\($1 .*\) \.\/train.*/\1/p" "$here/../../docs/launch.md"
 }
 from_docs() { # <first word>: into the array `line`
     read -r -a line <<<"$(documented "$1")"
@@ -104,15 +103,43 @@ openmpi_without_pmix)
 hydra)
     have mpiexec.hydra mpich
     from_docs mpiexec.hydra
-    TRYST_TOKEN=$token ranks_meet hydra "${line[@]}"
-    from_docs mpiexec.hydra
-    TRYST_TOKEN=$token trains "${line[@]}"
+    ranks_meet hydra "${line[@]}"
+    trains "${line[@]}"
+    timeout 200 mpiexec.hydra -n 1 "$launched" >"$out" 2>&1 || fail "one rank ends with $?"
+    [ "$(grep -c 'rank 0 of 1, .* by hydra$' "$out")" -eq 3 ] || fail "one rank has not run"
+    # Hydra ends all ranks when one ends that has used PMI without its finalize.
+    TRYST_TEST_STAY_MS=700 ranks_meet hydra "${line[@]}"
+    grep -q 'rank 0 is the last' "$out" || fail "rank 0 ended with the others"
+    # as on two hosts: two of Hydra's proxies, each of which has half of the ranks; the
+    # names of the hosts are not resolved
+    printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nexec sh -c "$*"\n' >"$dir/remote"
+    chmod +x "$dir/remote"
+    TRYST_NET=lo timeout 200 mpiexec.hydra -launcher ssh -launcher-exec "$dir/remote" \
+        -localhost 127.0.0.1 -hosts host1,host2 -ppn 2 -n 4 "$launched" >"$out" 2>&1 || fail "two proxies: $?"
+    [ "$(grep -c 'rank [0-3] of 4, .* by hydra$' "$out")" -eq 12 ] || fail "ranks of two proxies have not met"
+    # an MPI in the same program
+    if command -v mpicc.mpich >/dev/null; then
+        mpicc.mpich -I "$here/../../include" "$here/launched_mpi.c" "$TRYST_TEST_LIBRARY" \
+            -Wl,-rpath,"$(dirname "$TRYST_TEST_LIBRARY")" -o "$dir/launched_mpi" >"$out" 2>&1 || fail "mpicc ends with $?"
+        for order in first later; do
+            timeout 200 "${line[@]}" "$dir/launched_mpi" $order >"$out" 2>&1 || fail "MPI_Init $order: $?"
+            [ "$(grep -c 'rank [0-3] of 4 by both$' "$out")" -eq 4 ] || fail "MPI_Init $order: not all ranks are done"
+        done
+    fi
+    # by hand; PMI_FD is not used then
+    TRYST_TOKEN=$token ranks_meet hydra mpiexec.hydra -genv TRYST_BOOTSTRAP "127.0.0.1:$(port)" -n 4 \
+        sh -c 'PMI_FD=none exec "$1"' sh
     # The first rank that fails ends the others, and Hydra drops output that it has not
     # passed on. So the ranks write their output to a file.
-    : >"$out"
-    timeout 200 mpiexec.hydra -n 4 sh -c 'exec "$1" >>"$2" 2>&1' sh "$launched" "$out" >/dev/null 2>&1 &&
-        fail "the job succeeded without TRYST_BOOTSTRAP"
-    grep -q 'TRYST_BOOTSTRAP is missing' "$out" || fail "the error does not name TRYST_BOOTSTRAP"
+    refused() { # <a command of the ranks' shells> <pattern>
+        : >"$out"
+        timeout 200 mpiexec.hydra -n 4 sh -c "$1"'; exec "$1" >>"$2" 2>&1' sh "$launched" "$out" >/dev/null 2>&1 &&
+            fail "the job succeeded after '$1'"
+        grep -q "$2" "$out" || fail "no error has '$2'"
+    }
+    refused 'unset PMI_FD' 'TRYST_BOOTSTRAP is missing'
+    refused 'export PMI_FD=0' "PMI_FD is not the launcher's socket"
+    TRYST_BOOTSTRAP_TIMEOUT=500ms refused '[ "$PMI_RANK" != 0 ] || exec sleep 40' 'not all processes have opened'
     ;;
 torchrun)
     # torchrun's variables, set by four shells: installing torchrun takes a gigabyte

@@ -126,5 +126,10 @@ int main(void)
         meet(&launch);
         process_compare(&before, i == 0 && getenv("TRYST_BOOTSTRAP_FD") != NULL);
     }
+    const char *stay = getenv("TRYST_TEST_STAY_MS"); /* rank 0, after the others' end */
+    if (stay && launch.rank == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = atol(stay) * 1000000}, NULL);
+        puts("rank 0 is the last");
+    }
     return 0;
 }

@@ -68,6 +68,7 @@ says ok launcher 'hydra: PMI_RANK=1, 3 ranks' "$none" -- \
     env PMI_RANK=1 PMI_SIZE=3 TRYST_BOOTSTRAP=h:1 "$info" --check
 says FAIL token 'no job token' 'TRYST_TOKEN' -- \
     env PMI_RANK=1 PMI_SIZE=3 TRYST_BOOTSTRAP=h:1 "$info" --check
+says ok token 'rank 0 will create one \(PMI\)' "$none" -- env PMI_RANK=1 PMI_SIZE=3 PMI_FD=9 "$info" --check
 says FAIL token 'has 5 characters' 'same token' -- env TRYST_TOKEN=short "$info" --check
 says ok token 'TRYST_TOKEN' "$none" -- env TRYST_TOKEN=0123456789abcdef "$info" --check
 ! grep -q 0123456789abcdef "$dir/out" || bad "the token is shown"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bootstrap parameters from the configuration, the launcher's variables (launch.c) and,
- * where these require it, PMIx: see bootstrap_env_read in bootstrap_env.h.
+ * where these require it, PMIx or PMI: see bootstrap_env_read in bootstrap_env.h.
  *
  * One idea: a half-set environment is an error that names the other half; nothing is
  * guessed. Invariant: a job of several ranks has a token, unless the user has set
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "bootstrap_env.h"
+#include "bootstrap_pmi.h"
 #include "bootstrap_pmix.h"
 #include "core/net/port_range.h"
 #include "core/os/fd.h"
@@ -99,7 +100,7 @@ static tryst_status token_read(const struct config *config, const struct log *lo
     if (env->params.size == 1)
         return TRYST_OK;
     if (env->params.token_bytes > 0)
-        return TRYST_OK; /* PMIx has brought the token */
+        return TRYST_OK; /* the launcher's store has brought the token */
     if (path[0])
         return token_file_read(env, path, err);
     if (token[0])
@@ -120,9 +121,8 @@ static tryst_status token_read(const struct config *config, const struct log *lo
     return TRYST_OK;
 }
 
-/* ---- by PMIx ----------------------------------------------------------------------- */
+/* ---- by PMIx or PMI ---------------------------------------------------------------- */
 
-#ifdef TRYST_HAVE_PMIX
 static bool has_token(const struct config *config)
 {
     return *config_str(config, CONFIG_TOKEN) || *config_str(config, CONFIG_TOKEN_FILE);
@@ -177,17 +177,17 @@ static tryst_status root_prepare(const struct config *config, const struct launc
     if (random_secret(&secret, sizeof secret) != TRYST_OK)
         return err_set(err, TRYST_E_SYSTEM, "cannot draw a token: %s", strerror(errno));
     hash128_hex(secret, token);
-    status = token_set(env, token, sizeof token - 1, "PMIx", err);
+    status = token_set(env, token, sizeof token - 1, "rank 0", err);
     bootstrap_wipe(&secret, sizeof secret);
     bootstrap_wipe(token, sizeof token);
     return status;
 }
 
-/* Write "host:port token", or "host:port -" if each rank has its own token. */
+/* Write "host:port,token", or "host:port,-" if each rank has its own token. */
 static void root_text_write(const struct bootstrap_env *env,
                             char text_p[BOOTSTRAP_PMIX_TEXT_BYTES])
 {
-    (void)snprintf(text_p, BOOTSTRAP_PMIX_TEXT_BYTES, "%s %.*s", env->address,
+    (void)snprintf(text_p, BOOTSTRAP_PMIX_TEXT_BYTES, "%s,%.*s", env->address,
                    env->params.token_bytes ? (int)env->params.token_bytes : 1,
                    env->params.token_bytes ? (const char *)env->token : "-");
 }
@@ -195,40 +195,69 @@ static void root_text_write(const struct bootstrap_env *env,
 static tryst_status root_text_parse(const struct config *config, char *text,
                                     struct err *err, struct bootstrap_env *env)
 {
-    char *token = strchr(text, ' ');
+    char *token = strrchr(text, ',');
     if (!token || token - text >= BOOTSTRAP_ADDRESS_MAX)
         return err_set(err, TRYST_E_BOOTSTRAP,
-                       "rank 0 has published no valid address and token by PMIx; run the "
-                       "same version of Tryst on all ranks");
+                       "rank 0 has published no valid address and token; run the same "
+                       "version of Tryst on all ranks");
     *token++ = '\0';
     if (!env->address[0])
         memcpy(env->address, text, strlen(text) + 1);
     if (has_token(config) || strcmp(token, "-") == 0)
         return TRYST_OK;
-    return token_set(env, token, strlen(token), "PMIx", err);
+    return token_set(env, token, strlen(token), "rank 0's text", err);
 }
 
-/* Get address, token and size by PMIx. A size from TRYST_SIZE stays. */
-static tryst_status pmix_read(const struct config *config, const struct launch *launch,
-                              struct err *err, struct bootstrap_env *env)
+/* Get what this process has published or received before; false: nothing. */
+static bool store_cached(const struct launch *launch,
+                         char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
+{
+#ifdef TRYST_HAVE_PMIX
+    if (launch->by_pmix)
+        return bootstrap_pmix_cached(text_p, size_p);
+#endif
+    *size_p = launch->size;
+    return bootstrap_pmi_cached(text_p);
+}
+
+static tryst_status store_meet(const struct launch *launch,
+                               const struct bootstrap_params *params,
+                               const char *published, struct err *err,
+                               char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
+{
+#ifdef TRYST_HAVE_PMIX
+    if (launch->by_pmix)
+        return bootstrap_pmix_meet(published, params->timeout_ns, params->log, err,
+                                   text_p, size_p);
+#endif
+    *size_p = launch->size;
+    return bootstrap_pmi_meet(launch->pmi_fd, published, params->timeout_ns, params->log,
+                              err, text_p);
+}
+
+/* Get address, token and size by PMIx or PMI. A size from TRYST_SIZE stays. */
+static tryst_status store_read(const struct config *config, const struct launch *launch,
+                               struct err *err, struct bootstrap_env *env)
 {
     char text[BOOTSTRAP_PMIX_TEXT_BYTES] = "";
     int size = 0;
     tryst_status status = TRYST_OK;
-    bool publishes = launch->rank == 0 && !bootstrap_pmix_cached(text, &size);
+    bool is_cached = store_cached(launch, text, &size);
+    bool publishes = launch->rank == 0 && !is_cached;
     if (publishes)
         status = root_prepare(config, launch, err, env);
     if (publishes && status == TRYST_OK)
         root_text_write(env, text);
-    if (status == TRYST_OK && (publishes || !bootstrap_pmix_cached(text, &size)))
-        status = bootstrap_pmix_meet(publishes ? text : NULL, env->params.timeout_ns,
-                                     env->params.log, err, text, &size);
+    if (status == TRYST_OK && !is_cached)
+        status =
+            store_meet(launch, &env->params, publishes ? text : NULL, err, text, &size);
     if (status == TRYST_OK && !publishes)
         status = root_text_parse(config, text, err, env);
     bootstrap_wipe(text, sizeof text);
     if (status != TRYST_OK)
         return status;
-    LOG_INFO(env->params.log, "PMIx: rank 0 serves at %s", env->address);
+    LOG_INFO(env->params.log, "%s: rank 0 serves at %s", launch->by_pmi ? "PMI" : "PMIx",
+             env->address);
     env->params.size = launch->size > 0 ? launch->size : size;
     if (launch->rank >= env->params.size)
         return err_set(err, TRYST_E_CONFIG,
@@ -236,7 +265,6 @@ static tryst_status pmix_read(const struct config *config, const struct launch *
                        env->params.size);
     return status;
 }
-#endif
 
 #ifndef TRYST_HAVE_PMIX
 bool bootstrap_pmix_usable(char *text, size_t capacity)
@@ -280,12 +308,10 @@ tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns
     env->params.bind_interface = env->net[0] ? env->net : NULL;
     if (env->params.rank == 0)
         env->params.listen_fd = (int)config_int(config, CONFIG_BOOTSTRAP_FD);
-#ifdef TRYST_HAVE_PMIX
-    if (launch.by_pmix)
-        status = pmix_read(config, &launch, err, env);
+    if (launch.by_pmix || launch.by_pmi)
+        status = store_read(config, &launch, err, env);
     if (status != TRYST_OK)
         return status;
-#endif
     return token_read(config, log, err, env);
 }
 

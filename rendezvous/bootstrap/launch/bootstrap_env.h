@@ -26,14 +26,15 @@ struct bootstrap_env {
 /** Read rank, size, local_rank, local_size, bootstrap, bootstrap_fd, port, port_range,
  *  token, token_file, insecure, job, net and bootstrap_timeout, and the launchers'
  *  variables (launch.h). Without any of them the job is this process alone. One line
- *  (info) names the launcher and the variables that show it. Under PMIx rank 0 opens its
- *  listening socket here and publishes address and token, and the others wait for them,
- *  at most `timeout_ns` (0: bootstrap_timeout). Wipe the record also after a failure.
+ *  (info) names the launcher and the variables that show it. Under PMIx or PMI rank
+ *  0 opens its listening socket here and publishes address and token, and the others
+ *  wait for them, at most `timeout_ns` (0: bootstrap_timeout). Wipe the record also
+ *  after a failure.
  *  TRYST_E_CONFIG     half set or contradicting: the text names the variables
  *  TRYST_E_TOKEN      no token: the text has the line to type; a token file that other
  *                     users can read: the text has the chmod
  *  TRYST_E_IO         the token file cannot be opened or read
- *  TRYST_E_BOOTSTRAP  PMIx does not answer, or rank 0 published nothing
+ *  TRYST_E_BOOTSTRAP  PMIx or PMI does not answer, or rank 0 published nothing
  *  TRYST_E_NOMEM, TRYST_E_SYSTEM */
 tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns,
                                 const struct log *log, struct err *err,

@@ -224,6 +224,35 @@ static tryst_status torchrun_address(struct detecting *self)
     return TRYST_OK;
 }
 
+/* Decide whether the launcher's store is to supply address or token: PMIx, or PMI-1 where
+ * the launcher passes a descriptor on. */
+static tryst_status store_find(struct detecting *self, const struct launcher_row *row)
+{
+    struct launch *launch = &self->launch;
+    bool has_token = *config_str(self->config, CONFIG_TOKEN) ||
+                     *config_str(self->config, CONFIG_TOKEN_FILE) ||
+                     config_bool(self->config, CONFIG_INSECURE);
+    bool is_whole = has_address(self) && has_token;
+    const char *fd = row->launcher == LAUNCHER_HYDRA ? value_of(self, "PMI_FD") : NULL;
+    uint64_t number = 0;
+    launch->by_pmix = row->launcher == LAUNCHER_PMIX && (!is_whole || launch->size < 0);
+    launch->by_pmi = fd && !is_whole;
+    if (!launch->by_pmix && !launch->by_pmi)
+        return TRYST_OK;
+    if (launch->by_pmi && !number_parse(fd, INT32_MAX, &number))
+        return err_set(self->err, TRYST_E_CONFIG,
+                       "PMI_FD='%.40s' is not a descriptor; set TRYST_BOOTSTRAP and "
+                       "TRYST_TOKEN to run without PMI",
+                       fd);
+    launch->pmi_fd = (int)number;
+    if (!has_address(self)) {
+        launch->address_setting = "TRYST_NET";
+        launch->port_setting = "TRYST_PORT";
+    }
+    WHY_ADD(launch, "; %s has the address of rank 0", launch->by_pmi ? "PMI" : "PMIx");
+    return TRYST_OK;
+}
+
 static tryst_status address_find(struct detecting *self, const struct launcher_row *row)
 {
     struct launch *launch = &self->launch;
@@ -232,19 +261,10 @@ static tryst_status address_find(struct detecting *self, const struct launcher_r
         return TRYST_OK;
     if (!address_set(self))
         return TRYST_E_CONFIG;
-    if (row->launcher == LAUNCHER_PMIX) {
-        bool token = *config_str(self->config, CONFIG_TOKEN) ||
-                     *config_str(self->config, CONFIG_TOKEN_FILE) ||
-                     config_bool(self->config, CONFIG_INSECURE);
-        launch->by_pmix = !*address || !token || launch->size < 0;
-        if (launch->by_pmix && !*address) {
-            launch->address_setting = "TRYST_NET";
-            launch->port_setting = "TRYST_PORT";
-        }
-        if (launch->by_pmix)
-            WHY_ADD(launch, "; PMIx has the address of rank 0");
-    }
-    if (*address || launch->by_pmix)
+    tryst_status status = store_find(self, row);
+    if (status != TRYST_OK)
+        return status;
+    if (*address || launch->by_pmix || launch->by_pmi)
         return TRYST_OK;
     if (row->launcher == LAUNCHER_TORCHRUN)
         return torchrun_address(self);

@@ -5,8 +5,8 @@
  * One idea: a table with a row for each launcher, in the order in which they count. One
  * sentence reports what was found, one what is missing. Invariant: TRYST_* wins, value by
  * value. Of several launchers the first whole row counts; only if none is whole, the
- * first that is half set is an error. Nothing is contacted here: bootstrap_pmix.h gets
- * what only PMIx has. */
+ * first that is half set is an error. Nothing is contacted here: bootstrap_pmix.h and
+ * bootstrap_pmi.h get what only PMIx or PMI has. */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_LAUNCH_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_LAUNCH_LAUNCH_H
 
@@ -21,7 +21,7 @@ enum launcher {
     LAUNCHER_NONE,  /**< no launcher: one process alone */
     LAUNCHER_TRYST, /**< TRYST_RANK and TRYST_SIZE: tryst-run, or by hand */
     LAUNCHER_TORCHRUN,
-    LAUNCHER_HYDRA,   /**< MPICH's mpiexec; needs TRYST_BOOTSTRAP too */
+    LAUNCHER_HYDRA,   /**< MPICH's mpiexec */
     LAUNCHER_PMIX,    /**< Open MPI, Slurm (srun --mpi=pmix), PRRTE */
     LAUNCHER_OPENMPI, /**< without PMIx: needs TRYST_BOOTSTRAP too */
     LAUNCHER_SLURM,   /**< without PMIx: needs TRYST_BOOTSTRAP too */
@@ -34,6 +34,8 @@ struct launch {
     int rank, size;             /**< size -1: only PMIx has it */
     int local_rank, local_size; /**< -1: not known */
     bool by_pmix;               /**< PMIx is to supply address and token */
+    bool by_pmi;                /**< PMI-1 is, through pmi_fd */
+    int pmi_fd;                 /**< PMI_FD; valid if by_pmi */
     /** Address of rank 0; "" for a process alone. */
     char address[BOOTSTRAP_ADDRESS_MAX];
     /** The settings that give that address, and its port, for messages. */

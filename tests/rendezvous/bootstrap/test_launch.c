@@ -234,6 +234,7 @@ static void what_is_missing_is_named(void **state)
         {{"RANK=two", "WORLD_SIZE=4", MASTER}, "RANK='two' is not a number"},
         {{"RANK=-1", "WORLD_SIZE=4", MASTER}, "RANK='-1' is not a number"},
         {{HYDRA}, "TRYST_BOOTSTRAP is missing; for example: mpiexec.hydra -genv"},
+        {{HYDRA, "PMI_FD=x"}, "PMI_FD='x' is not a descriptor"},
         {{"PMI_RANK=0"}, "PMI_RANK set, but not PMI_SIZE"},
         {{"PMI_SIZE=2", MEETING}, "PMI_SIZE set, but not PMI_RANK"},
         {{SLURM}, "TRYST_BOOTSTRAP is missing; for example: srun --mpi=pmix"},
@@ -346,6 +347,36 @@ static void settings_of_the_address(void **state)
     }
 }
 
+static void pmi_is_asked_for_what_is_missing(void **state)
+{
+    static const struct {
+        const char *variables[VARIABLES_MAX];
+        bool by_pmi;
+    } cases[] = {
+        {{HYDRA, "PMI_FD=9"}, true},
+        {{HYDRA, "PMI_FD=9", MEETING}, true}, /* the token is missing */
+        {{HYDRA, "PMI_FD=9", TOKEN}, true},   /* the address is */
+        {{HYDRA, "PMI_FD=9", MEETING, TOKEN}, false},
+        {{HYDRA, "PMI_FD=x", MEETING, TOKEN}, false},
+        {{HYDRA, MEETING}, false},
+        {{HYDRA, "PMI_FD=9", "TRYST_RANK=0", "TRYST_SIZE=1"}, false},
+        {{"PMI_RANK=0", "PMI_SIZE=1", "PMI_FD=9"}, false},
+        {{SLURM, "PMI_FD=9", MEETING}, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct launch launch;
+        struct err err = ERR_INIT;
+        assert_int_equal(detect(cases[i].variables, &err, &launch), TRYST_OK);
+        if (launch.by_pmi != cases[i].by_pmi)
+            print_error("case %zu: %s\n", i, launch.why);
+        assert_int_equal(launch.by_pmi, cases[i].by_pmi);
+        assert_false(launch.by_pmix);
+        assert_int_equal(launch.pmi_fd, launch.by_pmi ? 9 : 0);
+        assert_int_equal(strstr(launch.why, "; PMI has the address") != NULL,
+                         launch.by_pmi);
+    }
+}
+
 #ifdef TRYST_HAVE_PMIX
 static void pmix_is_asked_for_what_is_missing(void **state)
 {
@@ -408,6 +439,7 @@ int main(void)
         cmocka_unit_test(identities_as_a_table),
         cmocka_unit_test(long_identities_differ),
         cmocka_unit_test(settings_of_the_address),
+        cmocka_unit_test(pmi_is_asked_for_what_is_missing),
 #ifdef TRYST_HAVE_PMIX
         cmocka_unit_test(pmix_is_asked_for_what_is_missing),
 #endif
