@@ -40,6 +40,7 @@ block network_file >"$dir/network.json"
 commands network_probe 0 'flows match the graph' 'link .* (measured)'
 commands network_plan 0 'NET 10.0' 'lower bound' 'gap 0 %' 'by size' 'bottleneck: rack1 -> h3'
 grep -q '<svg' "$dir/network.svg" || { echo "guides: network_plan draws nothing"; fail=1; }
+cmp -s "$dir/network.svg" "$SOURCE/docs/two-racks.svg" || { echo "guides: docs/two-racks.svg is not what network_plan draws"; fail=1; }
 block network_host >"$dir/host.json"
 tryst-topo plan --input "$dir/host.json" >"$dir/out" 2>&1 || true
 grep -q '^allreduce of 3 ranks' "$dir/out" || { echo "guides: no plan for network_host:"; cat "$dir/out"; fail=1; }

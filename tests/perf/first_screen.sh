@@ -4,9 +4,10 @@
 # Of each row both sides take turns over the same network; a ratio below 1: Tryst is faster.
 #
 # usage: first_screen.sh <build> [rounds (5)] [row …]
-#   rows: torch (all-reduces of torch.distributed, and steps of DDP, beside gloo: needs TRYST_TORCH_VENV and the test
-#   torch_build), mpich (all-reduces over networks beside MPICH), host (one host beside Open MPI and MPICH), urgent. All,
-#   where none is named. What a row needs and is missing: it is left out, with the reason. Networks are namespaces (root).
+#   rows: torch (all-reduces of torch.distributed beside gloo) and ddp (steps of DDP), which need TRYST_TORCH_VENV and the
+#   test torch_build; mpich (all-reduces over networks beside MPICH), host (one host beside Open MPI and MPICH), urgent.
+#   All, where none is named. What a row needs and is missing: it is left out, with the reason. Networks are namespaces
+#   (root).
 #   FIRST_SCREEN_BYTES   of all-reduces over networks (25M)
 #   FIRST_SCREEN_SLOWER  divide the rates of all networks by this (1): for a busy machine
 set -euo pipefail
@@ -14,19 +15,25 @@ if [ "${1:-}" = --within ]; then
     shift
     exec "${NETLAB:?}" ranks "$@"
 fi
-[ $# -gt 0 ] || { sed -n 's/^# \{0,1\}//; 2d; 3,13p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n 's/^# \{0,1\}//; 2d; 3,14p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 rounds=${2:-5}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- torch mpich host urgent
+[ $# -gt 0 ] || set -- torch ddp mpich host urgent
 here=$(dirname "$(readlink -f "$0")")
 perf=$build/bin/tryst-perf netlab=$here/../netlab/netlab.sh
 bytes=${FIRST_SCREEN_BYTES:-25M} slower=${FIRST_SCREEN_SLOWER:-1}
-python=${TRYST_TORCH_VENV:+$TRYST_TORCH_VENV/bin/python3}
+package=$build/torch/package python=${TRYST_TORCH_VENV:+$TRYST_TORCH_VENV/bin/python3}
 unset TRYST_TORCH_VENV # the library warns of settings that it does not have
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 declare -A title=([star]="4 hosts × 400 Mbit/s" [uneven]="hosts of 800, 800, 400, 200 Mbit/s" [racks]="two racks behind a trunk")
+
+two='function two(x) { return sprintf(x < 0.095 ? "%.2g" : "%.2f", x) }' # digits of a ratio, for awk
+
+words() { # <25M>: 25 MiB
+    numfmt --to=iec "$(numfmt --from=iec "$1")" | sed 's/[KMG]$/ &iB/; /[0-9]$/s/$/ bytes/; s/\.0 / /'
+}
 
 row() { # <what> <beside> <ratio> <spread> <times>
     printf '| %s | %s | %s | %s | %s |\n' "$@" | tee -a "$dir/table"
@@ -50,9 +57,10 @@ medians() {
         { theirs[NR] = $1; ours[NR] = $2; ratios[NR] = $2 / $1 }
         END {
             ratio = median(ratios, NR)
-            printf "%.2g|%s|%.4g, %.4g %s\n", ratio, NR < 2 ? "-" : sprintf("%.2g to %.2g", ratios[1], ratios[NR]),
+            printf "%s|%s|%.4g, %.4g %s\n", two(ratio), NR < 2 ? "-" : two(ratios[1]) " to " two(ratios[NR]),
                 median(theirs, NR) * scale, median(ours, NR) * scale, unit
-        }' "$1"
+        }
+        '"$two" "$1"
 }
 
 row_of() { # <what> <beside> <file> <scale> <unit>
@@ -67,24 +75,32 @@ lab() { # <network>: into $dir/lab and $dir/graph.json
     graph 1 <"$dir/lab" >"$dir/graph.json"
 }
 
+torch_is_there() {
+    [ -z "$python" ] || [ ! -d "$package" ] || return 0
+    left_out "$1: set TRYST_TORCH_VENV, and run ctest -R torch_build"
+    return 1
+}
+
 torch_rows() {
-    local name package=$build/torch/package
-    if [ -z "$python" ] || [ ! -d "$package" ]; then
-        left_out "torch: set TRYST_TORCH_VENV, and run ctest -R torch_build"
-        return
-    fi
+    local name
+    torch_is_there torch || return 0
     for name in star uneven racks; do
         TORCH_LAB_TRYST=$package "$here/torch_lab.sh" "$netlab" $name "$python" "$here/allreduce_torch.py" --sizes "$bytes" \
             --tries "$rounds" >"$dir/out" 2>&1 || { left_out "torch, $name: $(tail -n 1 "$dir/out")"; continue; }
-        awk -v size="$bytes" '$1 == size { printf "%.2g|%.2g to %.2g|%.4g, %.4g ms\n", $4, $5, $6, $2, $3 }' "$dir/out" >"$dir/row"
+        awk -v size="$bytes" '$1 == size { print two($4) "|" two($5) " to " two($6) "|" $2 ", " $3 " ms" }
+            '"$two" "$dir/out" >"$dir/row"
         IFS='|' read -r ratio spread times <"$dir/row"
-        row "all-reduce of ${bytes}iB by torch.distributed, ${title[$name]}" gloo "$ratio" "$spread" "$times"
+        row "all-reduce of $(words "$bytes") by torch.distributed, ${title[$name]}" gloo "$ratio" "$spread" "$times"
     done
+}
+
+ddp_rows() {
+    local name
+    torch_is_there ddp || return 0
     for name in star racks; do
         SCHED_LAB_GLOO=$python SCHED_LAB_TRYST=$package SCHED_LAB_MODELS=ddp SCHED_LAB_STEPS=$rounds SCHED_LAB_SLOWER=$slower \
             SCHED_LAB_KINDS=gloo:25,gloo:4,cross:1 "$here/sched_lab.sh" "$netlab" "$perf" ucx $name >"$dir/out" 2>&1 ||
             { left_out "DDP, $name: $(tail -n 1 "$dir/out")"; continue; }
-        cat "$dir/out" >>"$dir/log"
         ddp_row "$name"
     done
 }
@@ -93,8 +109,8 @@ torch_rows() {
 ddp_row() { # <network>
     awk '
         /^DDP, / && / median / { sub(/.* median /, "&\n"); split($0, part, "\n"); split(part[2], word, " ") }
-        /^DDP, .* gloo:/ && (!best || word[1] < best) { best = word[1] }
-        /^DDP, .* cross:/ { ours = word[1] }
+        /^DDP, .* gloo, / && (!best || word[1] < best) { best = word[1] }
+        /^DDP, .* cross, / { ours = word[1] }
         END { if (best && ours) print best, ours }' "$dir/out" >"$dir/row"
     row_of "step of DDP with CrossBarrier, ${title[$1]}" "gloo, its better buckets" "$dir/row" 1 s
 }
@@ -106,7 +122,7 @@ mpich_rows() {
             "$here/coll_lab.sh" "$netlab" "$perf" ucx $name >"$dir/out" 2>&1 ||
             { left_out "mpich, $name: $(tail -n 1 "$dir/out")"; continue; }
         awk '/ ucx: median/ { ours = $4 } / mpich: median/ { print $4, ours }' "$dir/out" >"$dir/row"
-        row_of "all-reduce of ${bytes}iB, ${title[$name]}" MPICH "$dir/row" 1e3 ms
+        row_of "all-reduce of $(words "$bytes"), ${title[$name]}" MPICH "$dir/row" 1e3 ms
     done
 }
 
@@ -119,12 +135,12 @@ host_rows() {
             $2 == "bytes:" { now = $1 }
             now == size && /^ *plain, us/ { ours = $3 }
             now == size && /^ *(openmpi|mpich), us/ && (!theirs || $3 < theirs) { theirs = $3 }
-            now == size && /^ *plain by better MPI/ { gsub(/[()]/, ""); print 1 / $5, 1 / $8, 1 / $6, theirs, ours }' "$dir/out" |
-            while read -r ratio least most theirs ours; do
-                row "all-reduce of $(numfmt --to=iec "$size" | sed 's/[KM]$/&iB/; /[0-9]$/s/$/ bytes/'), 2 ranks of one host, plain memory" \
-                    "the better of Open MPI and MPICH" "$(printf %.2g "$ratio")" "$(printf '%.2g to %.2g' "$least" "$most")" \
-                    "$theirs, $ours us"
-            done
+            now == size && /^ *plain by better MPI/ { gsub(/[()]/, ""); print theirs, ours, $8, $6 }' "$dir/out" >"$dir/row"
+        # its ratios are theirs by ours, and have two digits
+        awk '{ print two($2 / $1) "|" ($3 >= 0.1 ? two(1 / $3) " to " two(1 / $4) : "-") "|" $1 ", " $2 " us" }
+            '"$two" "$dir/row" >"$dir/row2"
+        IFS='|' read -r ratio spread times <"$dir/row2"
+        row "all-reduce of $(words "$size"), 2 ranks of one host" "the better of Open MPI and MPICH" "$ratio" "$spread" "$times"
     done
 }
 
@@ -149,7 +165,7 @@ echo "$(uname -sr), $(nproc) processors, load $(cut -d' ' -f1-3 /proc/loadavg), 
 printf '| what | beside | ratio | least to most | theirs, ours |\n|---|---|---|---|---|\n' | tee "$dir/table"
 for rows; do
     case $rows in
-    torch | mpich | host | urgent) "${rows}_rows" ;;
-    *) echo "first_screen.sh: no rows '$rows': choose of torch, mpich, host, urgent" >&2; exit 2 ;;
+    torch | ddp | mpich | host | urgent) "${rows}_rows" ;;
+    *) echo "first_screen.sh: no rows '$rows': choose of torch, ddp, mpich, host, urgent" >&2; exit 2 ;;
     esac
 done
