@@ -13,7 +13,7 @@ done
 cp -R "$SOURCE/collectives" "$dir/"
 echo 'A step of a slice (gone_step.c).' >>"$dir/collectives/README.md"
 mkdir "$dir/docs" "$dir/tools"
-cp "$SOURCE"/docs/*.md "$dir/docs/"
+cp "$SOURCE"/docs/*.md "$SOURCE"/docs/*.svg "$dir/docs/"
 printf '[a](gone_page.md) [b](hangs.md#gone-section)\n' >>"$dir/docs/launch.md"
 echo '/* docs/design.md, "A section of no page" */' >"$dir/tools/cites.c"
 # shellcheck disable=SC2016 # backquotes of Markdown
