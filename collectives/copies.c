@@ -43,6 +43,11 @@ enum { QUEUED = 1, ENDED_ONE = 2 };
 #define POLL_NS      (50 * NS_PER_US)
 #define POLL_GATE_NS (10 * NS_PER_MS)
 
+/* Time from a failure on in which the flows of the run should end. Where they do not,
+ * since a peer is stopped, a stream that waits goes on before them: what is queued in it
+ * uses shadows, which stay until the run ends. */
+#define FAILED_NS (NS_PER_S / 2)
+
 /* Of the two tensors of a run. */
 enum side { IN, OUT, SIDES };
 
@@ -56,6 +61,7 @@ struct coll_copy {
 
 struct coll_copies {
     struct submission moved;
+    uint64_t failed_ns; /* when the run failed; 0: it has not */
     _Atomic(uint64_t) state;
     struct coll_run *run;
     tryst_tensor tensors[SIDES]; /* the caller's */
@@ -511,15 +517,12 @@ void coll_copies_bring_all(struct coll_run *run)
             bring_to(&copies->items[i], copies->items[i].range.bytes);
 }
 
-/* Copies that wait for their device never begin. A stream that waits goes on: what is
- * queued in it uses shadows, which stay until the run ends, and the run may end late,
- * where a peer does not answer. */
+/* Copies that wait for their device never begin. */
 void coll_copies_cancel(struct coll_run *run)
 {
     struct coll_copies *copies = run->copies;
     (void)list_remove(&copies->unchecked_node);
-    if (takeover_of(copies))
-        takeover_open(takeover_of(copies));
+    copies->failed_ns = clock_monotonic_ns();
     for (uint32_t i = 0; i < copies->begun; i++)
         copier_cancel(run->coll->colls->copier, &copies->items[i].range);
 }
@@ -616,7 +619,7 @@ static void words_read(struct coll_copies *copies, struct takeover *takeover)
     tryst_status status = takeover_failure(takeover, &text);
     if (status != TRYST_OK && !run_failed(run))
         run_fail_own(run, status, text);
-    if (run_failed(run)) /* taken over after the failure, perhaps */
+    if (copies->failed_ns && clock_monotonic_ns() - copies->failed_ns > FAILED_NS)
         takeover_open(takeover);
     for (uint32_t i = 0; i < copies->count && !run_failed(run); i++) {
         struct coll_copy *copy = &copies->items[i];
