@@ -46,7 +46,7 @@ enum { QUEUED = 1, ENDED_ONE = 2 };
 /* Time from a failure on in which the flows of the run should end. Where they do not,
  * since a peer is stopped, a stream that waits goes on before them: what is queued in it
  * uses shadows, which stay until the run ends. */
-#define FAILED_NS (NS_PER_S / 2)
+#define FAILED_NS (NS_PER_S / 5)
 
 /* Of the two tensors of a run. */
 enum side { IN, OUT, SIDES };
