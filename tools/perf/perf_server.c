@@ -113,7 +113,8 @@ static bool token_draw(char text[TOKEN_BYTES])
     return true;
 }
 
-/* The terminal as it was; a signal handler reads it. */
+/* Settings of the terminal from before its echo was turned off. A signal handler reads
+ * them. */
 static struct termios terminal;
 
 /* Restore the echo, then end by the signal: SA_RESETHAND has restored its default. */

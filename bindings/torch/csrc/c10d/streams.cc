@@ -8,7 +8,6 @@
 #include <atomic>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
-#include <chrono>
 #include <thread>
 
 namespace tryst_torch
@@ -92,12 +91,14 @@ void WaitingStreams::remove()
     waiting_streams--;
 }
 
-/* Each such wait ends: its collective has a deadline, or is ended with its group. */
-void WaitingStreams::end_for_messages()
+/* Such a wait ends with its collective, for which a peer that is stopped has to answer. */
+bool WaitingStreams::end_for_messages(std::chrono::milliseconds limit)
 {
+    auto begin = std::chrono::steady_clock::now();
     has_messages = true;
-    while (waiting_streams > 0)
+    while (waiting_streams > 0 && std::chrono::steady_clock::now() - begin < limit)
         std::this_thread::sleep_for(std::chrono::microseconds(50));
+    return waiting_streams == 0;
 }
 
 PoolStream::PoolStream(c10::Device device)

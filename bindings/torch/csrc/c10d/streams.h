@@ -12,6 +12,7 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -51,8 +52,9 @@ class WaitingStreams
     /** Count one. False: the host has to wait. */
     static bool add();
     static void remove();
-    /** A message with a tensor on a device follows: return when no stream waits. */
-    static void end_for_messages();
+    /** A message with a tensor on a device follows: return when no stream waits. False:
+     *  after `limit` one still does. */
+    static bool end_for_messages(std::chrono::milliseconds limit);
 };
 
 /** While this lives, the calling thread's current stream of `device` is one of PyTorch's

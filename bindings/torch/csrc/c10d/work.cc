@@ -362,12 +362,25 @@ Record Work::record(const tryst_op_params &params) const
     return record;
 }
 
+/* Wait until no stream waits for a collective: a message follows. */
+void Work::streams_await() const
+{
+    bool is_limited = call_.timeout > kNoTimeout;
+    std::chrono::milliseconds limit =
+        is_limited ? call_.timeout + answer_time : std::chrono::hours(24 * 365);
+    if (!WaitingStreams::end_for_messages(limit))
+        std::rethrow_exception(backend_error(
+            "cannot start " + call_.what + " on rank " + std::to_string(rank_) +
+            ": a stream still waits for an earlier collective after " +
+            std::to_string(limit.count()) + " ms; its peer is stopped, perhaps"));
+}
+
 void Work::start(const Operation::Submit &submit, const tryst_op_params &params)
 {
     c10::intrusive_ptr<Work> self =
         c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
     if (is_message() && !call_.device.is_cpu())
-        WaitingStreams::end_for_messages();
+        streams_await();
     extension_ = open_->extension().second;
     log_id_ = log_begin(record(params));
     begun_ = std::chrono::steady_clock::now();

@@ -225,6 +225,7 @@ class Work : public c10d::Work
     void succeeded();
     bool stream_wait();
     void streamed_end();
+    void streams_await() const;
     void finish_wait();
     void future_mark();
     c10::intrusive_ptr<c10::ivalue::Future> future_get();
