@@ -22,6 +22,7 @@
 
 #include "peer_probe.h"
 #include "tools/figures.h"
+#include "tools/listen.h"
 
 #define CHECK_MAGIC UINT64_C(0x3230434b43545254) /* "TRTCKC02" in memory */
 enum {
@@ -65,22 +66,12 @@ static bool exchange(int fd, const void *mine, void *theirs, size_t bytes, int s
 
 static int listen_at(unsigned port, unsigned *port_p)
 {
-    int on = 1, off = 0;
-    struct sockaddr_in6 at = {.sin6_family = AF_INET6,
-                              .sin6_addr = IN6ADDR_ANY_INIT,
-                              .sin6_port = htons((uint16_t)port)};
-    struct sockaddr_in at4 = {.sin_family = AF_INET, .sin_port = at.sin6_port};
+    struct sockaddr_in6 at;
     socklen_t bytes = sizeof at;
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool v6 = fd >= 0;
-    if (!v6) /* a host without IPv6 */
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    int rc = v6 ? bind(fd, (struct sockaddr *)&at, sizeof at)
-                : bind(fd, (struct sockaddr *)&at4, sizeof at4);
-    if (rc != 0 || listen(fd, 128) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
+    int fd = tool_listen(port, 128);
+    if (fd < 0)
+        return -1;
+    if (getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
         int error = errno;
         close(fd);
         errno = error;

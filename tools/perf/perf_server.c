@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tools/job.h"
+#include "tools/listen.h"
 #include "tools/perf/options/perf_host.h"
 
 enum { PORT = 4711, TOKEN_BYTES = 160, WINDOW_MOST = 4096 };
@@ -43,27 +44,11 @@ static void address_write(char text[PERF_HOST_BYTES], const char *host, unsigned
 
 static int listen_at(unsigned port)
 {
-    int on = 1, off = 0;
-    struct sockaddr_in6 at = {.sin6_family = AF_INET6,
-                              .sin6_addr = IN6ADDR_ANY_INIT,
-                              .sin6_port = htons((uint16_t)port)};
-    struct sockaddr_in at4 = {.sin_family = AF_INET, .sin_port = at.sin6_port};
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool v6 = fd >= 0;
-    if (!v6) /* a host without IPv6 */
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    int rc = v6 ? bind(fd, (struct sockaddr *)&at, sizeof at)
-                : bind(fd, (struct sockaddr *)&at4, sizeof at4);
-    if (rc != 0 || listen(fd, 16) != 0) {
+    int fd = tool_listen(port, 16);
+    if (fd < 0)
         fprintf(stderr,
-                "tryst-perf: cannot listen at port %u: %s; give another one: "
-                "--port\n",
+                "tryst-perf: cannot listen at port %u: %s; give another one: --port\n",
                 port, strerror(errno));
-        close(fd);
-        return -1;
-    }
     return fd;
 }
 

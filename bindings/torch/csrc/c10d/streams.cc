@@ -91,7 +91,7 @@ void WaitingStreams::remove()
     waiting_streams--;
 }
 
-/* Such a wait ends with its collective, for which a peer that is stopped has to answer. */
+/* Such a wait ends with its collective, and so when a stopped peer answers. */
 bool WaitingStreams::end_for_messages(std::chrono::milliseconds limit)
 {
     auto begin = std::chrono::steady_clock::now();

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file listen.h
+ *  A TCP socket on which a tool waits for another host.
+ */
+#ifndef TRYST_TOOLS_LISTEN_H
+#define TRYST_TOOLS_LISTEN_H
+
+/** Listen at a port (0: any free one) of all addresses, IPv4 and IPv6, or of IPv4 alone
+ *  on a host without IPv6. Returns the socket, which the caller closes; -1, with errno:
+ *  the port is in use, or there is no socket. */
+int tool_listen(unsigned port, int backlog);
+
+#endif
