@@ -66,7 +66,7 @@ static bool exchange(int fd, const void *mine, void *theirs, size_t bytes, int s
 
 static int listen_at(unsigned port, unsigned *port_p)
 {
-    struct sockaddr_in6 at;
+    struct sockaddr_in6 at = {0};
     socklen_t bytes = sizeof at;
     int fd = tool_listen(port, 128);
     if (fd < 0)
