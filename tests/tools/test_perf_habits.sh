@@ -53,10 +53,10 @@ sizes_are "33554432 67108864"
 csv barrier -i 20
 sizes_are 0
 
-# Time: about as many iterations as fit. The bounds are wide: the machine has other load.
+# Time: a run that counts lasts half of it at least. The upper bound is wide: the machine has other load.
 for kind in pingpong bandwidth all_reduce; do
     csv $kind -s 1K -t 400ms
-    awk -F, -v kind=$kind '{ s = $2 * $4 * (kind == "pingpong" ? 2 : 1) / 1e6; if (s < 0.02 || s > 8) exit 1 }' "$dir/rows" ||
+    awk -F, -v kind=$kind '{ s = $2 * $4 * (kind == "pingpong" ? 2 : 1) / 1e6; if (s < 0.19 || s > 8) exit 1 }' "$dir/rows" ||
         bad "$kind -t 400ms does not measure for about 0.4 s: $(cat "$dir/rows")"
 done
 

@@ -150,50 +150,23 @@ static tryst_status one_round(struct bench *bench, double *seconds_p)
 
 /* ---- rounds ------------------------------------------------------------------------ */
 
-/* Run `some` rounds, and set *each_p to the time of one. */
-static tryst_status rounds_time(struct bench *bench, uint64_t some, double *each_p)
-{
-    double start_s = perf_now_s(bench->all->rank), seconds;
-    tryst_status status = TRYST_OK;
-    for (uint64_t i = 0; i < some && status == TRYST_OK; i++)
-        status = one_round(bench, &seconds);
-    *each_p = (perf_now_s(bench->all->rank) - start_s) / (double)some;
-    return status;
-}
-
-/* Find how many iterations --time takes: run as many as take about a twentieth of it, by
- * the time of one, three times; the median counts. */
-static tryst_status timed_iters(struct bench *bench, double each_s)
-{
-    double budget_s = (double)bench->options->time_ns / 1e9, runs_s[3];
-    uint64_t some = perf_iters_fit(budget_s / 20, each_s, ITERS_LEAST);
-    tryst_status status = TRYST_OK;
-    for (int i = 0; i < 3 && status == TRYST_OK; i++)
-        status = rounds_time(bench, some, &runs_s[i]);
-    if (status != TRYST_OK)
-        return status;
-    each_s = perf_median3(runs_s[0], runs_s[1], runs_s[2]);
-    status = numbers_reduce(bench, &each_s, 1, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
-    bench->figure->iters = perf_iters_fit(budget_s, each_s, ITERS_LEAST);
-    return status;
-}
-
 static tryst_status warm_up(struct bench *bench)
 {
     uint64_t warmup = perf_warmup(bench->options, WARMUP_DEFAULT);
-    uint64_t iters = bench->options->iters;
+    const struct perf_options *options = bench->options;
+    uint64_t iters = options->time_ns ? ITERS_LEAST : options->iters;
     double seconds = 0;
     tryst_status status = TRYST_OK;
     for (uint64_t i = 0; i < warmup && status == TRYST_OK; i++)
         status = one_round(bench, &seconds);
     if (status == TRYST_OK && !iters) {
         status = numbers_reduce(bench, &seconds, 1, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
-        iters = perf_iters_fit(BUDGET_S, seconds, ITERS_LEAST);
-        iters = iters > ITERS_MOST ? ITERS_MOST : iters;
+        double fit = BUDGET_S / seconds;
+        iters = fit > ITERS_MOST    ? ITERS_MOST
+                : fit < ITERS_LEAST ? ITERS_LEAST
+                                    : (uint64_t)fit;
     }
     bench->figure->iters = iters;
-    if (status == TRYST_OK && bench->options->time_ns)
-        status = timed_iters(bench, seconds);
     return status;
 }
 
@@ -212,6 +185,7 @@ static tryst_status explain_begin(struct bench *bench)
     const struct perf_rank *rank = bench->all->rank;
     if (!bench->options->explain)
         return TRYST_OK;
+    perf_explain_close(&bench->figure->explain); /* of a shorter run, with --time */
     return explain_check(
         bench, perf_explain_begin(&bench->figure->explain, rank->ctx, rank->group));
 }
@@ -245,10 +219,12 @@ static tryst_status explain_gather(struct bench *bench)
 
 /* ---- figures ----------------------------------------------------------------------- */
 
-static tryst_status measure(struct bench *bench)
+/* Run the rounds and take their times: of each that of the slowest rank. */
+static tryst_status rounds_run(struct bench *bench)
 {
     struct perf_coll_figure *figure = bench->figure;
     uint64_t n = figure->iters;
+    free(bench->samples);
     bench->samples = calloc(n, sizeof *bench->samples);
     if (!bench->samples)
         return perf_fail(bench->all->rank, "allocate the samples", TRYST_E_NOMEM, "");
@@ -262,16 +238,38 @@ static tryst_status measure(struct bench *bench)
     if (status == TRYST_OK)
         status =
             numbers_reduce(bench, bench->samples, n, TRYST_DTYPE_F64, TRYST_REDUCE_MAX);
-    if (status != TRYST_OK)
-        return status;
+    return status;
+}
+
+/* Run the rounds that count: under --time, after shorter runs. Every rank has the same
+ * samples, so all agree on how many follow. */
+static tryst_status measure(struct bench *bench)
+{
+    struct perf_coll_figure *figure = bench->figure;
+    double wanted_s = (double)bench->options->time_ns / 1e9, elapsed_s;
+    uint64_t next = figure->iters;
+    tryst_status status;
+    do {
+        figure->iters = next;
+        status = rounds_run(bench);
+        elapsed_s = 0;
+        for (uint64_t i = 0; i < figure->iters && status == TRYST_OK; i++)
+            elapsed_s += bench->samples[i];
+        next = perf_iters_more(figure->iters, elapsed_s, wanted_s);
+    } while (status == TRYST_OK && next != figure->iters);
+    figure->seconds_mean = elapsed_s / (double)figure->iters;
+    return status;
+}
+
+static void figure_make(struct bench *bench)
+{
+    struct perf_coll_figure *figure = bench->figure;
+    uint64_t n = figure->iters;
     tool_samples_sort(bench->samples, n);
     figure->seconds = (bench->samples[n / 2] + bench->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = bench->samples[n - 1 - n / 100];
     figure->seconds_p999 = bench->samples[n - 1 - n / 1000];
-    for (uint64_t i = 0; i < n; i++)
-        figure->seconds_mean += bench->samples[i] / (double)n;
     figure->seconds_min = bench->samples[0];
-    return status;
 }
 
 static tryst_status wrong_sum(struct bench *bench)
@@ -409,6 +407,8 @@ static tryst_status size_run(struct bench *bench, uint64_t step_id)
         status = warm_up(bench);
     if (status == TRYST_OK)
         status = measure(bench);
+    if (status == TRYST_OK)
+        figure_make(bench);
     if (status == TRYST_OK)
         status = explain_gather(bench);
     if (status == TRYST_OK && bench->pattern)

@@ -249,43 +249,42 @@ static tryst_status numbers_move(const struct pairs *pairs, int from, int to,
     return perf_numbers_move(&pairs->at, pairs->step, from, to, numbers, bytes);
 }
 
-/* Set *iters_p to as many iterations as fit into `seconds`, by the time of those that ran
- * last; the first rank of the pair decides. */
-static tryst_status iters_fit(struct pairs *pairs, uint64_t ran, double seconds,
-                              uint64_t *iters_p)
+/* Return by how many iterations the first run measures; under --time it is a few, and
+ * `iters_more` says when they suffice. */
+static uint64_t iters_first(const struct perf_options *options, uint64_t bytes)
 {
-    double each_s = pairs->elapsed_s / (double)ran;
-    int peer = pairs->at.peer, mine = pairs->at.rank;
-    *iters_p = perf_iters_fit(seconds, each_s, ITERS_FIRST);
-    return numbers_move(pairs, pairs->first ? mine : peer, pairs->first ? peer : mine,
-                        iters_p, sizeof *iters_p);
+    uint64_t fit = BUDGET_BYTES / bytes;
+    return options->time_ns    ? ITERS_FIRST
+           : options->iters    ? options->iters
+           : fit > ITERS_MOST  ? ITERS_MOST
+           : fit < ITERS_LEAST ? ITERS_LEAST
+                               : fit;
 }
 
-/* Set *iters_p to the iterations that are measured. Under --time the rate of a few
- * transfers gives how many fill a twentieth of that time, and the median of the rates of
- * three such runs gives the number: the machine may be busy in one of them. */
-static tryst_status iters_find(struct pairs *pairs, uint64_t bytes, uint64_t *iters_p)
+/* Turn the number of iterations that ran into that of the next run, or leave it where the
+ * run was long enough for --time; the first rank of the pair decides. */
+static tryst_status iters_more(struct pairs *pairs, uint64_t *iters)
 {
-    const struct perf_options *options = pairs->at.options;
-    double seconds = (double)options->time_ns / 1e9;
-    uint64_t some, fits[3], fit = BUDGET_BYTES / bytes;
-    *iters_p = options->iters      ? options->iters
-               : fit > ITERS_MOST  ? ITERS_MOST
-               : fit < ITERS_LEAST ? ITERS_LEAST
-                                   : fit;
-    if (!options->time_ns)
+    uint64_t time_ns = pairs->at.options->time_ns;
+    int peer = pairs->at.peer, mine = pairs->at.rank;
+    if (!time_ns)
         return TRYST_OK;
-    tryst_status status = transfers_run(pairs, bytes, ITERS_FIRST);
-    if (status == TRYST_OK)
-        status = iters_fit(pairs, ITERS_FIRST, seconds / 20, &some);
-    for (int i = 0; i < 3 && status == TRYST_OK; i++) {
-        status = transfers_run(pairs, bytes, some);
+    *iters = perf_iters_more(*iters, pairs->elapsed_s, (double)time_ns / 1e9);
+    return numbers_move(pairs, pairs->first ? mine : peer, pairs->first ? peer : mine,
+                        iters, sizeof *iters);
+}
+
+/* Run transfers of one size; the last run is the one that counts. */
+static tryst_status measure(struct pairs *pairs, uint64_t bytes, uint64_t *iters_p)
+{
+    uint64_t next = iters_first(pairs->at.options, bytes);
+    tryst_status status;
+    do {
+        *iters_p = next;
+        status = transfers_run(pairs, bytes, *iters_p);
         if (status == TRYST_OK)
-            status = iters_fit(pairs, some, seconds, &fits[i]);
-    }
-    if (status == TRYST_OK)
-        *iters_p =
-            (uint64_t)perf_median3((double)fits[0], (double)fits[1], (double)fits[2]);
+            status = iters_more(pairs, &next);
+    } while (status == TRYST_OK && next != *iters_p);
     return status;
 }
 
@@ -363,9 +362,7 @@ static tryst_status size_run(struct pairs *pairs, int index)
         status = tryst_step_open(pairs->at.group, (uint64_t)index + PERF_STEP_FIRST,
                                  &pairs->step);
     if (status == TRYST_OK) {
-        status = iters_find(pairs, bytes, &figure->iters);
-        if (status == TRYST_OK)
-            status = transfers_run(pairs, bytes, figure->iters);
+        status = measure(pairs, bytes, &figure->iters);
         if (status == TRYST_OK) {
             figure_make(pairs, figure);
             status = figures_join(pairs, figure);

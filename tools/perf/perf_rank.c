@@ -77,12 +77,13 @@ tryst_status perf_numbers_move(const struct perf_rank *rank, tryst_step *step, i
                               : perf_judge(rank, what, status);
 }
 
-uint64_t perf_iters_fit(double seconds, double each_s, uint64_t least)
+uint64_t perf_iters_more(uint64_t ran, double elapsed_s, double wanted_s)
 {
-    double fit = each_s > 0 ? seconds / each_s : (double)least;
-    return fit > PERF_TIMED_MOST ? PERF_TIMED_MOST
-           : fit < (double)least ? least
-                                 : (uint64_t)fit;
+    if (elapsed_s >= wanted_s / 2 || ran >= PERF_TIMED_MOST)
+        return ran;
+    double growth = elapsed_s > wanted_s / 10 ? wanted_s / elapsed_s : 10;
+    double more = (double)ran * growth;
+    return more > PERF_TIMED_MOST ? PERF_TIMED_MOST : (uint64_t)more;
 }
 
 double perf_now_s(const struct perf_rank *rank)

@@ -44,15 +44,11 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
 tryst_status perf_numbers_move(const struct perf_rank *rank, tryst_step *step, int from,
                                int to, void *numbers, size_t bytes);
 
-/** Return the median of three numbers. */
-static inline double perf_median3(double a, double b, double c)
-{
-    double low = a < b ? a : b, high = a < b ? b : a;
-    return c < low ? low : c > high ? high : c;
-}
-/** Return how many iterations of `each_s` fit into `seconds`: at least `least`, at most
- *  PERF_TIMED_MOST. */
-uint64_t perf_iters_fit(double seconds, double each_s, uint64_t least);
+/** Return how many iterations the next run of --time takes, where `ran` of them took
+ *  `elapsed_s` and `wanted_s` is asked for: `ran` itself, if they took at least half of
+ *  that. Otherwise it is at most ten times as many: however busy the machine was in a run,
+ *  the one that counts has lasted, and the runs before it add a fraction of its time. */
+uint64_t perf_iters_more(uint64_t ran, double elapsed_s, double wanted_s);
 
 /** Return tryst_now_ns in seconds. */
 double perf_now_s(const struct perf_rank *rank);
