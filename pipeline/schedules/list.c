@@ -41,13 +41,32 @@ static bool recomputes(const tryst_schedule_params *params, int microbatch)
            (params->recompute == TRYST_RECOMPUTE_EXCEPT_LAST && !is_last);
 }
 
-void schedule_backward(struct schedule_list *list, int stage, int microbatch,
-                       struct schedule_weights weights)
+/* Add R if params' `recompute` wants one, then B or I. */
+static void add_backward(struct schedule_list *list, tryst_action_kind kind, int stage,
+                         int microbatch, struct schedule_weights weights)
 {
     if (recomputes(list->params, microbatch)) {
         add_read(list, TRYST_ACTION_RECOMPUTE, stage, microbatch, weights);
     }
-    add_read(list, TRYST_ACTION_BACKWARD, stage, microbatch, weights);
+    add_read(list, kind, stage, microbatch, weights);
+}
+
+void schedule_backward(struct schedule_list *list, int stage, int microbatch,
+                       struct schedule_weights weights)
+{
+    add_backward(list, TRYST_ACTION_BACKWARD, stage, microbatch, weights);
+}
+
+void schedule_input_grad(struct schedule_list *list, int stage, int microbatch,
+                         struct schedule_weights weights)
+{
+    add_backward(list, TRYST_ACTION_INPUT_GRAD, stage, microbatch, weights);
+}
+
+void schedule_weight_grad(struct schedule_list *list, int stage, int microbatch,
+                          struct schedule_weights weights)
+{
+    add_read(list, TRYST_ACTION_WEIGHT_GRAD, stage, microbatch, weights);
 }
 
 void schedule_update(struct schedule_list *list, int stage, int version)

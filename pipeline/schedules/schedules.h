@@ -7,6 +7,10 @@
 
 #include <tryst/pipeline.h>
 
+/* A program has ranks_count × chunks_count stages. A schedule whose number of stages is no
+ * option sets chunks_count in its `check`: 2 for two stages on each rank, wherever its
+ * lists place them; a schedule without a chunks_count has 1. */
+
 /** The list of one rank while it is generated. After a failure additions have no
  *  effect. */
 struct schedule_list {
@@ -30,6 +34,12 @@ void schedule_forward(struct schedule_list *list, int stage, int microbatch,
 /** Add B, with an R before it if params' `recompute` wants one. */
 void schedule_backward(struct schedule_list *list, int stage, int microbatch,
                        struct schedule_weights weights);
+/** Add I, with an R before it if params' `recompute` wants one. */
+void schedule_input_grad(struct schedule_list *list, int stage, int microbatch,
+                         struct schedule_weights weights);
+/** Add the W of an I. */
+void schedule_weight_grad(struct schedule_list *list, int stage, int microbatch,
+                          struct schedule_weights weights);
 /** Add the UPDATE that makes `version`. */
 void schedule_update(struct schedule_list *list, int stage, int version);
 /** Add a PREDICT of `slot`, `ahead` updates along a tryst_stage_direction. */
