@@ -7,9 +7,9 @@
 
 #include <tryst/pipeline.h>
 
-/* A program has ranks_count × chunks_count stages. A schedule whose number of stages is no
- * option sets chunks_count in its `check`: 2 for two stages on each rank, wherever its
- * lists place them; a schedule without a chunks_count has 1. */
+/* A program has ranks_count × chunks_count stages, placed on ranks by its lists. Without
+ * the option "v" a schedule has one chunk, or as many as its `check` sets chunks_count
+ * to. */
 
 /** The list of one rank while it is generated. After a failure additions have no
  *  effect. */
@@ -73,6 +73,7 @@ static inline int schedule_min(int a, int b)
 extern const tryst_schedule schedule_naive, schedule_gpipe, schedule_torchgpipe,
     schedule_1f1b, schedule_dapple_b, schedule_interleaved, schedule_bfs,
     schedule_pipedream, schedule_pipedream_vsync, schedule_pipedream_2bw,
-    schedule_pipemare, schedule_xpipe, schedule_spectrain;
+    schedule_pipemare, schedule_xpipe, schedule_spectrain, schedule_zb_h1, schedule_zb_h2,
+    schedule_zb_v, schedule_dualpipev, schedule_v_half, schedule_v_min;
 
 #endif
