@@ -62,8 +62,8 @@ fi
 # Synchronous schedules of one order of sums have one digest.
 digest=
 for schedule in 1f1b gpipe naive dapple-b interleaved interleaved:v=2,group=8 1f1b:recompute=always \
-    interleaved:recompute=except_last; do
-    [ -z "$disturb" ] || [ "$schedule" = interleaved ] || continue
+    interleaved:recompute=except_last zb-h1 zb-h1:v=2 zb-h2 zb-v dualpipev v-half v-min zb-v:recompute=always; do
+    [ -z "$disturb" ] || [ "$schedule" = interleaved ] || [ "$schedule" = zb-v ] || continue
     run "$schedule"
     [ -z "$digest" ] || [ "$digest" = "$(cat "$dir/digest")" ] || fail "$schedule: other weights than 1f1b"
     digest=$(cat "$dir/digest")
@@ -91,8 +91,8 @@ run xpipe:sync=1
 run pipedream:updates=8
 
 "$bench" schedules >"$dir/list"
-for schedule in naive gpipe torchgpipe 1f1b dapple-b interleaved bfs pipedream pipedream-vsync pipedream-2bw pipemare \
-    xpipe spectrain; do
+for schedule in naive gpipe torchgpipe 1f1b dapple-b interleaved bfs zb-h1 zb-h2 zb-v dualpipev v-half v-min pipedream \
+    pipedream-vsync pipedream-2bw pipemare xpipe spectrain; do
     grep -qx "$schedule" "$dir/list" || fail "pp_bench schedules does not list $schedule"
 done
 "$bench" schedules --trace pipedream:every=2 -n 3 --microbatches 4 >"$dir/trace"
@@ -114,6 +114,8 @@ refused 'is a loop, and replicas run programs that drain in each step; add the o
     --schedule pipedream
 printf '0F0,BODY,0B0,0UPDATE,0F1v1,EPILOGUE,0B0,0UPDATE\n,BODY,1F0,1B0,1UPDATE,EPILOGUE,1F0,1B0,1UPDATE\n' >"$dir/loop.csv"
 refused 'give a file without the marks' --dp 2 -n 4 --schedule "$dir/loop.csv"
+refused 'two micro-batches for each rank are the least: give 8' -n 4 --schedule dualpipev --microbatches 7
+refused 'zb-h2 has no option "v"' -n 4 --schedule zb-h2:v=2
 refused '"every" must divide the micro-batches of a step' -n 4 --schedule pipedream:every=3
 ! grep -q 'or a FILE.csv' "$dir/out" || fail "a file instead of an option: $(cat "$dir/out")"
 # A loop's file whose first rank does nothing.
