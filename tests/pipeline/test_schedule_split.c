@@ -119,6 +119,15 @@ static double bubble_zb_v(const struct cell *c)
     return fmax(0, slope[c->costs] * (c->ranks - 1) - less[c->costs]);
 }
 
+/* Return the bubble of v-half and v-min with F = I = W. */
+static double bubble_pattern(const struct cell *c)
+{
+    int p = c->ranks;
+    bool half = strcmp(c->schedule, "v-half") == 0;
+    return fmax(0, half ? (7 * p - (p % 2 == 0 ? 6 : 9)) / 4.0
+                        : 2 * p - (p % 3 == 0 ? 1.5 : 2.5));
+}
+
 /* Write the bubble of a later step; false if no formula is known. */
 static bool bubble_of(const struct cell *c, double *bubble_p)
 {
@@ -127,6 +136,8 @@ static bool bubble_of(const struct cell *c, double *bubble_p)
     int hops = c->ranks - 1;
     if (strncmp(c->schedule, "zb-h1", 5) == 0) {
         *bubble_p = hops * (forward + input - filled) / c->chunks;
+    } else if (strncmp(c->schedule, "v-", 2) == 0 && c->costs == EQUAL) {
+        *bubble_p = bubble_pattern(c);
     } else if (c->microbatches < 2 * c->ranks - 1) {
         return false;
     } else if (strcmp(c->schedule, "zb-h2") == 0) {
@@ -141,6 +152,8 @@ static bool bubble_of(const struct cell *c, double *bubble_p)
     return true;
 }
 
+/* Return the peak with as many micro-batches as bubble_of demands; 0 if no formula is
+ * known. */
 static int peak_of(const struct cell *c)
 {
     int p = c->ranks, rounds = c->microbatches / p;
@@ -152,6 +165,9 @@ static int peak_of(const struct cell *c)
     }
     if (strcmp(c->schedule, "dualpipev") == 0) {
         return 2 * p + 1;
+    }
+    if (strncmp(c->schedule, "v-", 2) == 0) {
+        return 0;
     }
     /* zb-h1: the largest group, for each chunk but one, and 1f1b's p */
     return (c->chunks - 1) * ((c->microbatches + rounds - 1) / rounds) + p;
@@ -167,7 +183,7 @@ static void check_formula(const struct cell *c)
     if (fabs(is.bubble - bubble) > 1e-9 * busy(c)) {
         failed(c, "the bubble of a later step is", is.bubble, bubble);
     }
-    if (is.peak != peak_of(c)) {
+    if (peak_of(c) > 0 && is.peak != peak_of(c)) {
         failed(c, "the peak is", is.peak, peak_of(c));
     }
     if (strcmp(c->schedule, "zb-v") == 0 && c->costs == EQUAL &&
@@ -262,7 +278,7 @@ static void each_unknown_at(FILE *file, int p, int m, cell_fn fn)
         for (int costs = 0; costs < COSTS; costs++) {
             const struct cell c = {rows[i].schedule, rows[i].chunks, p, m, costs};
             double unused;
-            if (m >= rows[i].least * p && !bubble_of(&c, &unused)) {
+            if (m >= rows[i].least * p && (!bubble_of(&c, &unused) || !peak_of(&c))) {
                 fn(file, &c);
             }
         }
