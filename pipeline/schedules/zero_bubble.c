@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zb-h1 and zb-h2: 1f1b with its backward in two parts, I and W: the next rank waits for I
- * alone, and W fills what would be a bubble (Qi et al., "Zero Bubble Pipeline
+/* zb-h1 and zb-h2: 1f1b with its backward in two parts, I and W: the next rank waits for
+ * I alone, and W fills what would be a bubble (Qi et al., "Zero Bubble Pipeline
  * Parallelism", ICLR 2024). zb-h1 also over v chunks of each rank, which is the order of
  * PyTorch's ScheduleInterleavedZeroBubble.
  *

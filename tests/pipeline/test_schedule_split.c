@@ -289,7 +289,8 @@ static void each_unknown(FILE *file, cell_fn fn)
 {
     static const int ranks[] = {2, 3, 4, 5, 8, 16};
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
-        const int p = ranks[i], counts[] = {p, 2 * p - 1, 2 * p, 4 * p};
+        int p = ranks[i];
+        const int counts[] = {p, 2 * p - 1, 2 * p, 4 * p};
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
             each_unknown_at(file, p, counts[k], fn);
         }
