@@ -45,8 +45,8 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
 
 void engine_span(tryst_engine *engine, tryst_span span)
 {
-    /* A receive that was posted in the step before is drawn, and in a loop, whose steps
-     * overlap, also a send of that step which ends in this one. */
+    /* A receive that was posted in the step before is drawn. Steps of a loop overlap: a
+     * send of the step before that ends in this one is drawn, too. */
     bool is_earlier = span.begin_ns < engine->step_begin_ns;
     bool is_sent = span.kind == TRYST_SPAN_SEND;
     if ((is_earlier && !(engine->follows && (engine->looped || !is_sent))) ||

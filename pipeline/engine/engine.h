@@ -89,8 +89,8 @@ struct tryst_engine {
     struct engine_mark marks[MARKS_COUNT];
     const struct engine_mark *range, *range_end; /**< the actions that run now */
     bool looped;                                 /**< the program is a loop */
-    /** A step promises the next one, until the last: in a loop, and where the caller says
-     *  so. The scope of the next step is open then. */
+    /** Each step but the last promises another: of a loop, or if the caller says so. The
+     *  scope of the next step is open then. */
     bool follows;
     bool last; /**< the step that runs, or has run, is the last */
     int stages_count;
