@@ -24,6 +24,8 @@ struct rank_job {
     double loss;
     tryst_engine_stats stats;
     int posted_first; /**< receives posted when the first step ends */
+    /** Bit n: a stage on the device had work left when step n (below 64) ended. */
+    uint64_t busy_ends;
     size_t spans_count;
     uint32_t span_kinds; /**< bit k: the last step has a span of kind k */
 };
