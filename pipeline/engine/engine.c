@@ -288,7 +288,6 @@ static tryst_status run_step(tryst_engine *engine, uint64_t step, bool last,
     engine->step_begin_ns = tryst_now_ns(engine->params.ctx);
     engine->spans_count = 0;
     engine->last = last;
-    engine_device_begin(engine);
     read_versions(engine);
     tryst_status status = engine_frame_open(engine, step);
     if (status == TRYST_OK) {

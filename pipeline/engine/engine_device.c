@@ -345,11 +345,6 @@ bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
     return true;
 }
 
-void engine_device_begin(tryst_engine *engine)
-{
-    engine->device.step_first = engine->device.queued;
-}
-
 tryst_status engine_device_room(tryst_engine *engine)
 {
     const struct engine_device *self = &engine->device;
@@ -362,9 +357,8 @@ tryst_status engine_device_end(tryst_engine *engine)
 {
     struct engine_device *self = &engine->device;
     bool goes_on = engine->follows && !engine->last && engine->steps_done > 0;
-    uint64_t least =
-        self->losses_end > self->step_first ? self->losses_end : self->step_first;
-    tryst_status status = wait_until(engine, goes_on ? least : self->queued, true);
+    tryst_status status =
+        wait_until(engine, goes_on ? self->losses_end : self->queued, true);
     if (status == TRYST_OK) {
         buffer_pool_settle(&engine->pool);
     }

@@ -13,13 +13,12 @@
  *   used       action waits for `after`, and sets after = the action's `done`
  *
  * Invariants. When the host queues an action, the device has at most ENGINE_DEVICE_AHEAD
- * earlier actions left to do, so buffers return in time and the step can be drawn. A step
- * ends on the host when all of its data have come, its losses are there, and the device
- * has done all actions of the step before; without a promise of another step, when the
- * device has done its own, too. Every `after` that has passed is cleared then. So no
- * event is recorded again while its last record is still needed: those of actions, data
- * and sends are recorded in every second step, and at most half of a step's actions are
- * left to do when one is queued.
+ * earlier actions left to do, and at most half of the step's: so buffers return in time,
+ * and actions of two steps at most are left. A step ends on the host when all of its data
+ * have come and its losses are there; without a promise of another step, when the device
+ * has done all of its actions. Every `after` that has passed is cleared then. So no event
+ * is recorded again while its last record is still needed: those of actions, data and
+ * sends are recorded in every second step.
  *
  * If the stages of this rank are on the host, `used` is false, and no stream, event or
  * pinned memory exists. */
@@ -73,7 +72,6 @@ struct engine_device {
     uint64_t passed;               /**< of these, those whose ends the host has seen */
     /** Action n of those queued, from 0, at index n mod (AHEAD + 1). */
     struct engine_queued queue[ENGINE_DEVICE_AHEAD + 1];
-    uint64_t step_first; /**< `queued` when the step began */
     uint64_t losses_end; /**< `queued` behind the last forward that made a loss */
     uint64_t passed_ns;  /**< when the host saw the last action end */
     void *pinned;        /**< data of all actions, twice, then the losses */
@@ -97,8 +95,6 @@ void engine_device_close(struct tryst_engine *engine);
 /** Return the moment of action `index` in the step that runs, or in the next one. */
 struct engine_moment *engine_device_moment(const struct tryst_engine *engine,
                                            size_t index, bool next);
-/** Begin a step. No effect on the host. */
-void engine_device_begin(struct tryst_engine *engine);
 /** Wait until the host may queue one more action; drive transfers meanwhile. */
 tryst_status engine_device_room(struct tryst_engine *engine);
 /** End the actions from a mark to another: wait until the step may end (see above), or,

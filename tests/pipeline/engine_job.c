@@ -95,6 +95,10 @@ static tryst_status run_steps(struct rank_job *self, tryst_engine *engine)
         each_stage(self, step, last ? BEGIN_LAST : BEGIN);
         status = last ? tryst_engine_step_last(engine, step, &self->loss)
                       : tryst_engine_step(engine, step, &self->loss);
+        double mean =
+            (tryst_program_microbatches(owner->program) - 1) / 2.0 + (double)step;
+        self->losses_wrong +=
+            status == TRYST_OK && !isnan(self->loss) && fabs(self->loss - mean) > 1e-9;
         self->busy_ends |= i < 64 && is_busy(self) ? UINT64_C(1) << i : 0;
         if (status == TRYST_OK) {
             each_stage(self, step, END);
@@ -203,6 +207,7 @@ void job_expect_success(struct job *self, const char *name)
             fail_msg("%s, rank %d: %s (seed %llu)", name, rank, self->ranks[rank].error,
                      (unsigned long long)job_seed);
         }
+        assert_int_equal(self->ranks[rank].losses_wrong, 0);
     }
     for (int stage = 0; stage < tryst_program_stages(self->program); stage++) {
         if (self->stages[stage].errors_count > 0) {

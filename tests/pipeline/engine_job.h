@@ -22,6 +22,7 @@ struct rank_job {
     char error[1024];
     bool last_error_set; /**< tryst_last_error is the engine's text */
     double loss;
+    int losses_wrong; /**< steps with another loss than the mean of their micro-batches */
     tryst_engine_stats stats;
     int posted_first; /**< receives posted when the first step ends */
     /** Bit n: a stage on the device had work left when step n (below 64) ended. */
