@@ -520,7 +520,8 @@ typedef struct tryst_span {
     int32_t peer;     /**< rank at the other end of a send or receive, else -1 */
     int32_t gradient; /**< send and receive: 1 a gradient, 0 an activation */
     /** 0: of the step that is drawn; below and above: of a step before and after it. The
-     *  engine writes 0, and -1 for a loop's send that began in the step before. */
+     *  engine writes 0, and -1 where steps follow one another for what began in the step
+     *  before. */
     int32_t step;
 } tryst_span;
 
@@ -566,6 +567,10 @@ typedef struct tryst_engine_params {
     /** Replicated stages, for comparison: start the sums of gradients only behind the
      *  last backward, and end them before the UPDATE returns. */
     bool reduce_at_end;
+    /** Steps follow one another: the ids of consecutive steps rise by one, and
+     *  tryst_engine_step_last ends them, as a loop demands in any case. Receives of the
+     *  next step are then posted before the end of this one. */
+    bool steps_follow;
 } tryst_engine_params;
 
 /** Bind this rank's part of a program to its stages: prepare keys and buffers.
@@ -600,9 +605,10 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
- *  In a loop a step also runs micro-batches of the next one, in the scope `step` + 1: so
- *  the ids of consecutive steps rise by one. Another id, and a step behind the last, are
- *  refused (TRYST_E_INVALID) without any other effect.
+ *  In a loop a step also runs micro-batches of the next one, in the scope `step` + 1, and
+ *  with steps_follow it receives for them: so the ids of consecutive steps rise by one.
+ *  Another id, and a step behind the last, are refused (TRYST_E_INVALID) without any
+ *  other effect.
  *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
  *  Returns: TRYST_OK, or the status of the failure; tryst_engine_error and
@@ -614,16 +620,18 @@ TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
 
 /** Run the last step, as tryst_engine_step does: in a loop with the epilogue in place of
  *  the body, so that no micro-batch stays in flight. All ranks make the same step the
- *  last. A loop that has begun must end so before tryst_engine_finish. Later steps are
- *  refused (TRYST_E_INVALID). Blocks and returns as tryst_engine_step. */
+ *  last. A loop that has begun, or steps of which each promises the next (steps_follow),
+ *  must end so before tryst_engine_finish. Later steps are refused (TRYST_E_INVALID).
+ *  Blocks and returns as tryst_engine_step. */
 TRYST_API tryst_status tryst_engine_step_last(tryst_engine *engine, uint64_t step,
                                               double *loss_p);
 
 /** Wait until every send has ended and every part of a replicated stage is updated, and
  *  close the open steps. Blocks as tryst_engine_step does. More steps may follow. In a
- *  loop this is refused between the first step and the last, without any other effect.
- *  Returns: TRYST_OK, TRYST_E_INVALID (micro-batches of a loop are in flight), or the
- *           status of the failure, as tryst_engine_step */
+ *  loop, and with steps_follow, this is refused between the first step and the last,
+ *  without any other effect.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (the step before was not the last), or the status
+ *           of the failure, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
 /** Abort because the caller itself must stop: the engine's open steps, and the next ones,
@@ -678,7 +686,8 @@ TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 
 /** Return the spans of this rank's last step, with a send's span once the send has ended;
- *  of a loop also the sends of the step before that have ended in this one.
+ *  where steps follow one another also of what the step before began and this one has
+ *  ended.
  *  Valid until the next call of the engine. */
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);
