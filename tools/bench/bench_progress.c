@@ -71,6 +71,9 @@ static void step_print(const struct bench_run *run, uint64_t done, uint64_t now_
             (unsigned long long)done, options->steps);
     if (run->losses_ended > 0 && bench_computes(options)) {
         fprintf(out, "  loss %.4f", run->losses[run->losses_ended - 1]);
+        if (run->losses_ended < done) {
+            fprintf(out, " (step %llu)", (unsigned long long)run->losses_ended);
+        }
     }
     if (tokens > 0) {
         fprintf(out, "  %.1f k tokens/s", tokens * (double)done / seconds / 1e3);
