@@ -23,6 +23,7 @@ struct rank_job {
     bool last_error_set; /**< tryst_last_error is the engine's text */
     double loss;
     tryst_engine_stats stats;
+    tryst_engine_cost costs[JOB_STAGES_MAX]; /**< of its own stages; else zeros */
     int posted_first; /**< receives posted when the first step ends */
     size_t spans_count;
     uint32_t span_kinds; /**< bit k: the last step has a span of kind k */

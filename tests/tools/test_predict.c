@@ -167,8 +167,7 @@ static void test_zero_bubble(void **state)
     }
 }
 
-/* Lists whose steps alternate between 32 and 35 s. (Replicas that never sum are no
- * program of a training.) */
+/* Lists whose steps alternate between 32 and 35 s. Their replicas have no REDUCE_GRAD. */
 static void test_alternating(void **state)
 {
     static const struct {

@@ -32,13 +32,19 @@
 
 /* ---- figures ----------------------------------------------------------------------- */
 
-static double mean_cost(const struct bench_run *run, const tryst_engine_stats *stats,
-                        tryst_action_kind kind)
+/* Return the mean time of a stage's actions of one kind, over all replicas. */
+static double mean_cost(const struct bench_run *run, const struct bench_result *result,
+                        int stage, tryst_action_kind kind)
 {
-    uint64_t total = bench_computes(run->options) ? stats->action_cpu_ns[kind]
-                                                  : stats->action_wall_ns[kind];
-    uint64_t count = stats->action_counts[kind];
-    return count > 0 ? (double)total / (double)count / 1e9 : 0;
+    uint64_t total_ns = 0, count = 0;
+    for (int rank = 0; rank < run->size; rank++) {
+        const tryst_engine_cost *cost =
+            &result->costs[rank * tryst_program_stages(run->options->program) + stage];
+        total_ns +=
+            bench_computes(run->options) ? cost->cpu_ns[kind] : cost->wall_ns[kind];
+        count += cost->counts[kind];
+    }
+    return count > 0 ? (double)total_ns / (double)count / 1e9 : 0;
 }
 
 const struct bench_step *bench_figures_step(const struct bench_figures *self)
@@ -74,33 +80,30 @@ static double exposed_s(const struct bench_result *result,
     return exposed > 0 ? exposed : 0;
 }
 
+static tryst_action_costs stage_costs(const struct bench_run *run,
+                                      const struct bench_result *result, int stage)
+{
+    return (tryst_action_costs){
+        .forward_s = mean_cost(run, result, stage, TRYST_ACTION_FORWARD),
+        .backward_s = mean_cost(run, result, stage, TRYST_ACTION_BACKWARD),
+        .input_grad_s = mean_cost(run, result, stage, TRYST_ACTION_INPUT_GRAD),
+        .weight_grad_s = mean_cost(run, result, stage, TRYST_ACTION_WEIGHT_GRAD),
+        .update_s = mean_cost(run, result, stage, TRYST_ACTION_UPDATE),
+        .predict_s = mean_cost(run, result, stage, TRYST_ACTION_PREDICT)};
+}
+
 static tryst_status predict(const struct bench_run *run,
                             const struct bench_result *result, struct bench_figures *self)
 {
     const tryst_program *program = run->options->program;
-    int stages = tryst_program_stages(program);
-    tryst_action_costs *costs = calloc((size_t)stages, sizeof *costs);
-    if (!costs) {
-        return TRYST_E_NOMEM;
-    }
-    for (int i = 0; i < stages; i++) {
-        const tryst_engine_stats *stats =
-            &result->facts[tryst_program_rank_of(program, i)].stats;
-        costs[i] = (tryst_action_costs){
-            .forward_s = mean_cost(run, stats, TRYST_ACTION_FORWARD),
-            .backward_s = mean_cost(run, stats, TRYST_ACTION_BACKWARD),
-            .input_grad_s = mean_cost(run, stats, TRYST_ACTION_INPUT_GRAD),
-            .weight_grad_s = mean_cost(run, stats, TRYST_ACTION_WEIGHT_GRAD),
-            .update_s = mean_cost(run, stats, TRYST_ACTION_UPDATE),
-            .predict_s = mean_cost(run, stats, TRYST_ACTION_PREDICT)};
+    for (int i = 0; i < tryst_program_stages(program); i++) {
+        self->costs[i] = stage_costs(run, result, i);
     }
     const tryst_sim_params params = {
         .struct_size = sizeof params,
-        .costs = costs,
+        .costs = self->costs,
         .cores_count = bench_computes(run->options) ? self->cores_count : 0};
-    tryst_status status = bench_predict(program, &params, &self->prediction);
-    free(costs);
-    return status;
+    return bench_predict(program, &params, &self->prediction);
 }
 
 static void measure(const struct bench_run *run, const struct bench_result *result,
@@ -131,8 +134,10 @@ static tryst_status figures_open(const struct bench_run *run,
 {
     *self = (struct bench_figures){
         .first_alone = run->options->steps - run->options->sync_steps < 2,
-        .measured = calloc((size_t)run->size, sizeof *self->measured)};
-    if (!self->measured) {
+        .measured = calloc((size_t)run->size, sizeof *self->measured),
+        .costs = calloc((size_t)tryst_program_stages(run->options->program),
+                        sizeof *self->costs)};
+    if (!self->measured || !self->costs) {
         return TRYST_E_NOMEM;
     }
     measure(run, result, self);
@@ -142,6 +147,7 @@ static tryst_status figures_open(const struct bench_run *run,
 static void figures_close(struct bench_figures *self)
 {
     free(self->measured);
+    free(self->costs);
     bench_prediction_close(&self->prediction);
 }
 
@@ -307,6 +313,24 @@ static void ranks_write(FILE *file, const struct bench_result *result,
     fputc(']', file);
 }
 
+static void costs_write(FILE *file, const struct bench_run *run,
+                        const struct bench_figures *self)
+{
+    fprintf(file, ",\n \"stage_costs\": [");
+    for (int i = 0; i < tryst_program_stages(run->options->program); i++) {
+        const tryst_action_costs *costs = &self->costs[i];
+        fprintf(file, "%s\n  {\"stage\": %d", i ? "," : "", i);
+        real_write(file, "forward_s", costs->forward_s);
+        real_write(file, "backward_s", costs->backward_s);
+        real_write(file, "input_grad_s", costs->input_grad_s);
+        real_write(file, "weight_grad_s", costs->weight_grad_s);
+        real_write(file, "update_s", costs->update_s);
+        real_write(file, "predict_s", costs->predict_s);
+        fputc('}', file);
+    }
+    fputc(']', file);
+}
+
 static void document_write(FILE *file, const struct bench_run *run,
                            const struct bench_result *result,
                            const struct bench_figures *self)
@@ -329,6 +353,7 @@ static void document_write(FILE *file, const struct bench_run *run,
     real_write(file, "step_predicted_s", bench_figures_step(self)->step_s);
     real_write(file, "first_step_predicted_s", self->prediction.first.step_s);
     ranks_write(file, result, self);
+    costs_write(file, run, self);
     tool_json_member(file, "weights_digest", result->digest);
     if (options->check) {
         tool_json_member(file, "check", result->checked ? "passed" : "failed");

@@ -13,6 +13,7 @@ struct bench_figures {
     /** True if the first step alone is measured; else the first step is left out. */
     bool first_alone;
     struct bench_prediction prediction;
+    tryst_action_costs *costs; /**< [stages]: measured */
     int cores_count; /**< cores that all ranks share; 0: ranks are on several hosts */
 };
 
