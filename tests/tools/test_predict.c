@@ -167,7 +167,7 @@ static void test_zero_bubble(void **state)
     }
 }
 
-/* Lists whose steps alternate between 32 and 35 s. Their replicas have no REDUCE_GRAD. */
+/* Steps of 32 and of 35 s alternate, in a program without REDUCE_GRAD. */
 static void test_alternating(void **state)
 {
     static const struct {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Predicts the first step of a program and a later one, by the simulator.
  *
- * One idea: steps follow one another and overlap, so a later step is no simulation of its
- * own. It is an eighth of what 16 steps take longer than 8. A period of two, four or
- * eight steps is then a mean over whole periods; the first 8 steps have filled the
- * pipeline. The first step is a run of one step. Loops and other programs do not
- * differ. */
+ * One idea: steps follow one another and overlap, so a later step is an eighth of what 16
+ * steps take longer than 8. A period of two, four or eight steps is then a mean over
+ * whole periods; the first 8 steps have filled the pipeline. The first step is a run of
+ * one step. Loops and other programs do not differ. */
 #include "bench_predict.h"
 
 #include <stdlib.h>
