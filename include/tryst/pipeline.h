@@ -566,6 +566,10 @@ typedef struct tryst_engine_params {
     /** Replicated stages, for comparison: start the sums of gradients only behind the
      *  last backward, and end them before the UPDATE returns. */
     bool reduce_at_end;
+    /** Steps follow one another: the ids of consecutive steps rise by one, and
+     *  tryst_engine_step_last ends them, as a loop demands in any case. Receives of the
+     *  next step are then posted before the end of this one. */
+    bool steps_follow;
 } tryst_engine_params;
 
 /** Bind this rank's part of a program to its stages: prepare keys and buffers.
@@ -600,9 +604,10 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
- *  In a loop a step also runs micro-batches of the next one, in the scope `step` + 1: so
- *  the ids of consecutive steps rise by one. Another id, and a step behind the last, are
- *  refused (TRYST_E_INVALID) without any other effect.
+ *  In a loop a step also runs micro-batches of the next one, in the scope `step` + 1, and
+ *  with steps_follow it receives for them: so the ids of consecutive steps rise by one.
+ *  Another id, and a step behind the last, are refused (TRYST_E_INVALID) without any
+ *  other effect.
  *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
  *  Returns: TRYST_OK, or the status of the failure; tryst_engine_error and
@@ -614,16 +619,18 @@ TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
 
 /** Run the last step, as tryst_engine_step does: in a loop with the epilogue in place of
  *  the body, so that no micro-batch stays in flight. All ranks make the same step the
- *  last. A loop that has begun must end so before tryst_engine_finish. Later steps are
- *  refused (TRYST_E_INVALID). Blocks and returns as tryst_engine_step. */
+ *  last. A loop that has begun, or steps of which each promises the next (steps_follow),
+ *  must end so before tryst_engine_finish. Later steps are refused (TRYST_E_INVALID).
+ *  Blocks and returns as tryst_engine_step. */
 TRYST_API tryst_status tryst_engine_step_last(tryst_engine *engine, uint64_t step,
                                               double *loss_p);
 
 /** Wait until every send has ended and every part of a replicated stage is updated, and
  *  close the open steps. Blocks as tryst_engine_step does. More steps may follow. In a
- *  loop this is refused between the first step and the last, without any other effect.
- *  Returns: TRYST_OK, TRYST_E_INVALID (micro-batches of a loop are in flight), or the
- *           status of the failure, as tryst_engine_step */
+ *  loop, and with steps_follow, this is refused between the first step and the last,
+ *  without any other effect.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (the step before was not the last), or the status
+ *           of the failure, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
 /** Abort because the caller itself must stop: the engine's open steps, and the next ones,

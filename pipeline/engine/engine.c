@@ -45,14 +45,15 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
 
 void engine_span(tryst_engine *engine, tryst_span span)
 {
-    /* A transfer that began before this step and ends in it is drawn in a loop alone: a
-     * receive was posted ahead, and a send is of the step before. */
+    /* A receive that was posted in the step before is drawn. Steps of a loop overlap: a
+     * send of the step before that ends in this one is drawn, too. */
     bool is_earlier = span.begin_ns < engine->step_begin_ns;
-    if ((is_earlier && !engine->looped) ||
+    bool is_sent = span.kind == TRYST_SPAN_SEND;
+    if ((is_earlier && !(engine->follows && (engine->looped || !is_sent))) ||
         engine->spans_count == engine->spans_capacity) {
         return;
     }
-    span.step = is_earlier && span.kind == TRYST_SPAN_SEND ? -1 : 0;
+    span.step = is_earlier && is_sent ? -1 : 0;
     engine->spans[engine->spans_count++] = span;
 }
 
@@ -119,24 +120,25 @@ static tryst_status last_error_set(const tryst_engine *engine)
     return refuse(engine->failed, "%s", engine->error);
 }
 
-/* True if a loop has begun and not ended, so that micro-batches are in flight. */
-static bool loop_is_open(const tryst_engine *engine)
+/* True if the step before has promised another one: it has posted receives for it, and in
+ * a loop run micro-batches of it. */
+static bool step_is_due(const tryst_engine *engine)
 {
-    return engine->looped && engine->steps_done > 0 && !engine->ended;
+    return engine->follows && engine->steps_done > 0 && !engine->last;
 }
 
-#define LOOP_OPEN_TEXT                                                           \
-    "step %llu was not the last, so micro-batches are in flight; end a loop by " \
-    "tryst_engine_step_last"
+#define STEP_DUE_TEXT                                                                \
+    "step %llu was not the last, and has begun the next one; end steps that follow " \
+    "one another by tryst_engine_step_last"
 
 void tryst_engine_close(tryst_engine *engine)
 {
     if (!engine) {
         return;
     }
-    bool cut = engine->failed == TRYST_OK && loop_is_open(engine);
+    bool cut = engine->failed == TRYST_OK && step_is_due(engine);
     if (cut) {
-        engine_fail(engine, TRYST_E_INVALID, "cannot close the engine: " LOOP_OPEN_TEXT,
+        engine_fail(engine, TRYST_E_INVALID, "cannot close the engine: " STEP_DUE_TEXT,
                     (unsigned long long)engine->frame->id);
     } else if (engine->failed == TRYST_OK) {
         tryst_engine_finish(engine);
@@ -215,10 +217,10 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
 
 /* Run the parts of the list that a step has: the first the prologue before its body, the
  * last the epilogue in the body's place. */
-static tryst_status run_parts(tryst_engine *engine, bool last)
+static tryst_status run_parts(tryst_engine *engine)
 {
     bool first = engine->steps_done == 0;
-    if (!engine->looped || !last) {
+    if (!engine->looped || !engine->last) {
         return run_range(engine, first ? MARK_BEGIN : MARK_BODY, MARK_EPILOGUE);
     }
     tryst_status status = first ? run_range(engine, MARK_BEGIN, MARK_BODY) : TRYST_OK;
@@ -252,19 +254,19 @@ static double mean_loss(tryst_engine *engine)
     return losses ? tryst_loss_mean(engine->own_losses, count) : (double)NAN;
 }
 
-/* Refuse a step behind the last; in a loop also a step with another id than the step
- * before has used for the micro-batches of the next step. */
+/* Refuse a step behind the last; where steps follow also a step with another id than the
+ * step before has used for it. */
 static tryst_status check_step(const tryst_engine *engine, uint64_t step)
 {
     uint64_t before = engine->steps_done > 0 ? engine->frame->id : 0;
-    if (engine->ended) {
+    if (engine->steps_done > 0 && engine->last) {
         return refuse(TRYST_E_INVALID, "cannot run step %llu: step %llu was the last",
                       (unsigned long long)step, (unsigned long long)before);
     }
-    if (engine->looped && engine->steps_done > 0 && step != before + 1) {
+    if (step_is_due(engine) && step != before + 1) {
         return refuse(TRYST_E_INVALID,
-                      "cannot run step %llu behind step %llu: a loop has begun step %llu "
-                      "already; let the ids rise by one",
+                      "cannot run step %llu behind step %llu, which has begun step %llu; "
+                      "let the ids rise by one",
                       (unsigned long long)step, (unsigned long long)before,
                       (unsigned long long)before + 1);
     }
@@ -286,10 +288,11 @@ static tryst_status run_step(tryst_engine *engine, uint64_t step, bool last,
     }
     engine->step_begin_ns = tryst_now_ns(engine->params.ctx);
     engine->spans_count = 0;
+    engine->last = last;
     read_versions(engine);
-    tryst_status status = engine_frame_open(engine, step, last);
+    tryst_status status = engine_frame_open(engine, step);
     if (status == TRYST_OK) {
-        status = run_parts(engine, last);
+        status = run_parts(engine);
     }
     if (status != TRYST_OK) {
         engine_abandon(engine);
@@ -297,7 +300,6 @@ static tryst_status run_step(tryst_engine *engine, uint64_t step, bool last,
     }
     note_step(engine);
     engine->steps_done++;
-    engine->ended = last;
     if (loss_p) {
         *loss_p = mean_loss(engine);
     }
@@ -319,8 +321,8 @@ tryst_status tryst_engine_finish(tryst_engine *engine)
     if (!engine) {
         return refuse_null("finish the steps", "engine");
     }
-    if (engine->failed == TRYST_OK && loop_is_open(engine)) {
-        return refuse(TRYST_E_INVALID, "cannot finish the steps: " LOOP_OPEN_TEXT,
+    if (engine->failed == TRYST_OK && step_is_due(engine)) {
+        return refuse(TRYST_E_INVALID, "cannot finish the steps: " STEP_DUE_TEXT,
                       (unsigned long long)engine->frame->id);
     }
     if (engine->failed == TRYST_OK && engine->reduction) {

@@ -352,7 +352,8 @@ static tryst_status plan_transfers(tryst_engine *engine)
     for (size_t i = 0; i < engine->sends_count; i++) {
         engine->frames[1].sends[i] = engine->frames[0].sends[i];
     }
-    engine->early_max = engine->looped ? count_common_receives(engine) : 0;
+    engine->early_max =
+        engine->looped ? count_common_receives(engine) : engine->receives_count;
     return status;
 }
 
@@ -380,6 +381,7 @@ static uint64_t count_reduced_parts(const tryst_engine *engine)
 static void find_parts(tryst_engine *engine)
 {
     engine->looped = program_is_looped(engine->params.program);
+    engine->follows = engine->looped || engine->params.steps_follow;
     (void)program_list_parts(engine->list, &engine->marks[MARK_BODY].action,
                              &engine->marks[MARK_EPILOGUE].action);
     engine->marks[MARK_END].action = engine->list->count;

@@ -60,11 +60,11 @@ static void set_last(struct canary *self, uint64_t last)
 static tryst_status run_steps(struct rank_job *self, tryst_engine *engine)
 {
     struct job *owner = self->owner;
-    bool looped = program_loops(owner->program);
+    bool follow = owner->steps_follow || program_loops(owner->program);
     tryst_status status = TRYST_OK;
     for (uint64_t i = 0; i < owner->steps_count && status == TRYST_OK; i++) {
         uint64_t step = owner->first_step + i;
-        bool last = looped && i + 1 == owner->steps_count;
+        bool last = follow && i + 1 == owner->steps_count;
         if (self->rank == owner->dying_rank && step == 2) {
             fake_kill(owner->world, self->rank);
             return TRYST_OK;
@@ -107,6 +107,7 @@ void *job_rank_main(void *arg)
                                         .program = owner->program,
                                         .stages = stages,
                                         .feed = canary_feed,
+                                        .steps_follow = owner->steps_follow,
                                         .timeout_ns = owner->timeout_ns,
                                         .memory_bytes_max = owner->memory_bytes_max};
     tryst_engine *engine = NULL;

@@ -36,6 +36,7 @@ struct job {
     struct rank_job ranks[JOB_STAGES_MAX];
     uint64_t steps_count;
     uint64_t first_step; /**< id of the first step */
+    bool steps_follow; /**< tryst_engine_params.steps_follow; steps of a loop do anyway */
     uint64_t timeout_ns;
     uint64_t memory_bytes_max;
     int absent_rank;   /**< never starts; -1: none */

@@ -267,6 +267,7 @@ typedef struct tryst_engine_params {
     uint64_t timeout_ns;
     uint64_t memory_bytes_max;
     bool reduce_at_end;
+    bool steps_follow;
 } tryst_engine_params;
 
 TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
