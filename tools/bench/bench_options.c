@@ -39,7 +39,7 @@ static const char help[] =
     "last\n"
     "                           backward, and end all sums before the next step\n"
     "      --model MODEL        gpt, mlp, or sleep:F_MS,B_MS, with stages that only\n"
-    "                           sleep (gpt)\n"
+    "                           sleep, or sleep:F,I,W (gpt)\n"
     "      --sleep-gradient SIZE\n"
     "                           with --dp, gradient of a layer that sleeps, such as 4M\n"
     "                           (0)\n"

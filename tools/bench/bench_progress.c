@@ -22,6 +22,11 @@ static void model_print(FILE *out, const tryst_model *model)
         fprintf(out, ", forward %g ms, backward %g ms",
                 (double)model->sleep_forward_ns / 1e6,
                 (double)model->sleep_backward_ns / 1e6);
+        if (model->sleep_input_grad_ns > 0 || model->sleep_weight_grad_ns > 0) {
+            fprintf(out, " (of the input %g ms, of the weights %g ms)",
+                    (double)model->sleep_input_grad_ns / 1e6,
+                    (double)model->sleep_weight_grad_ns / 1e6);
+        }
         return;
     }
     fprintf(out, ", hidden %d", model->hidden);
