@@ -12,7 +12,7 @@
 
 #include <tryst/pipeline.h>
 
-#include "tools/bench/bench_predict.h"
+#include "tools/bench/predict/bench_predict.h"
 
 #define STAGES_MAX 16
 

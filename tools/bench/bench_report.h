@@ -3,8 +3,8 @@
 #ifndef TRYST_TOOLS_BENCH_BENCH_REPORT_H
 #define TRYST_TOOLS_BENCH_BENCH_REPORT_H
 
-#include "bench_predict.h"
 #include "bench_rank.h"
+#include "tools/bench/predict/bench_predict.h"
 
 struct bench_figures {
     double tokens_per_s; /**< 0: stages that sleep, which read nothing */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicts the steps of a program from the costs of its actions. */
-#ifndef TRYST_TOOLS_BENCH_BENCH_PREDICT_H
-#define TRYST_TOOLS_BENCH_BENCH_PREDICT_H
+/** @file bench_predict.h
+ *  Predicts the steps of a program from the costs of its actions. */
+#ifndef TRYST_TOOLS_BENCH_PREDICT_BENCH_PREDICT_H
+#define TRYST_TOOLS_BENCH_PREDICT_BENCH_PREDICT_H
 
 #include <tryst/pipeline.h>
 
