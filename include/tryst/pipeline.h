@@ -256,11 +256,12 @@ TRYST_API tryst_status tryst_program_mark(tryst_program *program, int rank,
 TRYST_API bool tryst_program_loop(const tryst_program *program, int rank, size_t *body_p,
                                   size_t *epilogue_p);
 
-/** Write `steps_count` steps of a loop as one flat program of steps_count × M
- *  micro-batches, with the same lists action for action. Versions that would be below the
- *  first are 0.
- *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (steps_count below 1, or more
- *           micro-batches than an int32_t counts), TRYST_E_PROGRAM (not a loop) */
+/** Write `steps_count` steps as one flat program of steps_count × M micro-batches, with
+ *  the same lists action for action: of a loop what its marks say, of a program without
+ *  marks so many copies of each list. Micro-batches and versions are counted on from step
+ *  to step. Versions that would be below the first are 0.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (steps_count below 1, or more than
+ *           2^29 - 1 micro-batches) */
 TRYST_API tryst_status tryst_program_unroll(const tryst_program *program, int steps_count,
                                             tryst_program **flat_p);
 
@@ -470,8 +471,9 @@ typedef struct tryst_sim {
     tryst_sim_event **events; /**< events[rank][i] */
 } tryst_sim;
 
-/** Simulate one run of a checked program. Deterministic. Of a loop, simulate n and n + 1
- *  steps (tryst_program_unroll): the difference is a step.
+/** Simulate one run of a checked program. Deterministic. Steps that follow one another
+ *  overlap: simulate 8 and 16 of them (tryst_program_unroll); an eighth of the difference
+ *  is a step, even if steps alternate.
  *
  *  Owns:    the caller owns `*sim_p`, for tryst_sim_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a negative cost, no costs, a
@@ -680,8 +682,25 @@ typedef struct tryst_engine_stats {
 /** Read this rank's figures so far. Returns TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
                                               tryst_engine_stats *stats_p);
-/** Reset the figures; peaks stay. */
+/** Reset the figures, those of stages too; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
+
+/** Figures of the actions of one stage on this rank, as those of tryst_engine_stats,
+ *  which are their sums over the rank's stages. */
+typedef struct tryst_engine_cost {
+    size_t struct_size;
+    /** number of actions of each kind (index: tryst_action_kind), and their times: by the
+     *  clock, and of the thread's CPU */
+    uint64_t counts[16];
+    uint64_t wall_ns[16];
+    uint64_t cpu_ns[16];
+} tryst_engine_cost;
+
+/** Read the figures of a stage of this rank, since the engine was opened or
+ *  tryst_engine_stats_reset. Returns TRYST_OK, TRYST_E_INVALID (no such stage, or a stage
+ *  of another rank) */
+TRYST_API tryst_status tryst_engine_cost_get(const tryst_engine *engine, int stage,
+                                             tryst_engine_cost *cost_p);
 
 /** Return the spans of this rank's last step, with a send's span once the send has ended;
  *  where steps follow one another also of what the step before began and this one has
