@@ -682,8 +682,25 @@ typedef struct tryst_engine_stats {
 /** Read this rank's figures so far. Returns TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
                                               tryst_engine_stats *stats_p);
-/** Reset the figures; peaks stay. */
+/** Reset the figures, those of stages too; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
+
+/** Figures of the actions of one stage on this rank, as those of tryst_engine_stats,
+ *  which are their sums over the rank's stages. */
+typedef struct tryst_engine_cost {
+    size_t struct_size;
+    /** number of actions of each kind (index: tryst_action_kind), and their times: by the
+     *  clock, and of the thread's CPU */
+    uint64_t counts[16];
+    uint64_t wall_ns[16];
+    uint64_t cpu_ns[16];
+} tryst_engine_cost;
+
+/** Read the figures of a stage of this rank, since the engine was opened or
+ *  tryst_engine_stats_reset. Returns TRYST_OK, TRYST_E_INVALID (no such stage, or a stage
+ *  of another rank) */
+TRYST_API tryst_status tryst_engine_cost_get(const tryst_engine *engine, int stage,
+                                             tryst_engine_cost *cost_p);
 
 /** Return the spans of this rank's last step, with a send's span once the send has ended;
  *  where steps follow one another also of what the step before began and this one has

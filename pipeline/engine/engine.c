@@ -383,10 +383,31 @@ tryst_status tryst_engine_stats_get(const tryst_engine *engine,
     return TRYST_OK;
 }
 
+tryst_status tryst_engine_cost_get(const tryst_engine *engine, int stage,
+                                   tryst_engine_cost *cost_p)
+{
+    if (!engine) {
+        return refuse_null("read the figures of a stage", "engine");
+    }
+    if (stage < 0 || stage >= engine->stages_count || !engine->stages[stage]) {
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot read the figures of stage %d: rank %d has no such stage, of "
+            "%d in all",
+            stage, engine->rank, engine->stages_count);
+    }
+    if (!params_writable(cost_p, "tryst_engine_cost")) {
+        return TRYST_E_INVALID;
+    }
+    (void)tryst_sized_write(cost_p, &engine->costs[stage], sizeof *engine->costs);
+    return TRYST_OK;
+}
+
 void tryst_engine_stats_reset(tryst_engine *engine)
 {
     if (engine) {
         engine->stats = (tryst_engine_stats){0};
+        memset(engine->costs, 0, (size_t)engine->stages_count * sizeof *engine->costs);
     }
 }
 

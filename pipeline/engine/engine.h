@@ -106,6 +106,7 @@ struct tryst_engine {
     uint64_t *versions_first;
     /** [stages]: tryst_stage_need.delay, for the rate of updates (engine_rate_of) */
     double *delays;
+    tryst_engine_cost *costs; /**< [stages]: see tryst_engine_cost_get */
     /** [stages]: micro-batches with gradients added since the last update */
     int32_t *pending;
     struct engine_cell *cells; /**< [stages × cells_count] */

@@ -119,10 +119,19 @@ static void trace_action(tryst_engine *engine, const tryst_action *action,
     tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
 }
 
+void engine_count_action(tryst_engine *engine, const tryst_action *action)
+{
+    engine->stats.action_counts[action->kind]++;
+    engine->costs[action->stage].counts[action->kind]++;
+}
+
 static void add_times(tryst_engine *engine, const tryst_action *action, uint64_t wall_ns,
                       uint64_t cpu_ns)
 {
     tryst_engine_stats *stats = &engine->stats;
+    tryst_engine_cost *cost = &engine->costs[action->stage];
+    cost->wall_ns[action->kind] += wall_ns;
+    cost->cpu_ns[action->kind] += cpu_ns;
     stats->compute_wall_ns += wall_ns;
     stats->compute_cpu_ns += cpu_ns;
     stats->action_wall_ns[action->kind] += wall_ns;
@@ -155,7 +164,7 @@ void engine_note_action(tryst_engine *engine, size_t index, bool before,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
 {
     const tryst_action *action = &engine->list->actions[index];
-    engine->stats.action_counts[action->kind]++;
+    engine_count_action(engine, action);
     add_times(engine, action, end_ns - begin_ns, cpu_ns);
     add_span(engine, action, before, begin_ns, end_ns);
 }
@@ -271,7 +280,7 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
         engine_device_queued(engine, index, engine->call.begin_ns,
                              thread_cpu_ns() - engine->call.cpu_ns);
     } else {
-        engine->stats.action_counts[action->kind]++;
+        engine_count_action(engine, action);
         engine_call_end(engine);
     }
     if (status != TRYST_OK) {

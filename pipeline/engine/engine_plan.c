@@ -401,6 +401,7 @@ static tryst_status allocate(tryst_engine *engine)
     engine->versions = calloc(stages, sizeof *engine->versions);
     engine->versions_first = calloc(stages, sizeof *engine->versions_first);
     engine->delays = calloc(stages, sizeof *engine->delays);
+    engine->costs = calloc(stages, sizeof *engine->costs);
     engine->pending = calloc(stages, sizeof *engine->pending);
     engine->cells = calloc(stages * (size_t)engine->cells_count, sizeof *engine->cells);
     /* for each action: its own span, a wait, and one span for each of its transfers */
@@ -411,8 +412,9 @@ static tryst_status allocate(tryst_engine *engine)
     engine->losses = calloc(microbatches + 1, sizeof *engine->losses);
     engine->own_losses = calloc(microbatches, sizeof *engine->own_losses);
     bool done = engine->stages && engine->versions && engine->versions_first &&
-                engine->delays && engine->pending && engine->cells && engine->spans &&
-                engine->recomputed && engine->losses && engine->own_losses;
+                engine->delays && engine->costs && engine->pending && engine->cells &&
+                engine->spans && engine->recomputed && engine->losses &&
+                engine->own_losses;
     for (size_t i = 0; done && i < microbatches; i++) {
         engine->losses[i] = (double)NAN;
     }
@@ -452,6 +454,7 @@ void engine_plan_close(tryst_engine *engine)
     free(engine->spans);
     free(engine->cells);
     free(engine->pending);
+    free(engine->costs);
     free(engine->delays);
     free(engine->versions);
     free(engine->versions_first);

@@ -147,6 +147,10 @@ void *job_rank_main(void *arg)
         self->last_error_set = strcmp(tryst_last_error(), self->error) == 0;
         self->stats.struct_size = sizeof self->stats;
         assert_int_equal(tryst_engine_stats_get(engine, &self->stats), TRYST_OK);
+        for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
+            self->costs[stage].struct_size = sizeof self->costs[stage];
+            (void)tryst_engine_cost_get(engine, stage, &self->costs[stage]);
+        }
         tryst_engine_close(engine);
     }
     return NULL;

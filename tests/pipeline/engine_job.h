@@ -24,6 +24,7 @@ struct rank_job {
     double loss;
     int losses_wrong; /**< steps with another loss than the mean of their micro-batches */
     tryst_engine_stats stats;
+    tryst_engine_cost costs[JOB_STAGES_MAX]; /**< of its own stages; else zeros */
     int posted_first; /**< receives posted when the first step ends */
     /** Bit n: a stage on the device had work left when step n (below 64) ended. */
     uint64_t busy_ends;

@@ -432,7 +432,9 @@ static tryst_status train(struct bench_run *run)
             status = train_step(run, step);
         }
         if (status == TRYST_OK && run->rank == 0 && bench_progress_due(run, step)) {
-            status = note_losses(run, step + 1, true);
+            /* rank 0 may be a part of a step ahead of the last stage: a wait for the
+             * loss would delay its next step */
+            status = note_losses(run, step + 1, step + 1 == steps);
             bench_progress_step(run, step);
         }
         if (status != TRYST_OK) {
