@@ -520,7 +520,8 @@ typedef struct tryst_span {
     int32_t peer;     /**< rank at the other end of a send or receive, else -1 */
     int32_t gradient; /**< send and receive: 1 a gradient, 0 an activation */
     /** 0: of the step that is drawn; below and above: of a step before and after it. The
-     *  engine writes 0, and -1 for a loop's send that began in the step before. */
+     *  engine writes 0, and -1 where steps follow one another for what began in the step
+     *  before. */
     int32_t step;
 } tryst_span;
 
@@ -702,7 +703,8 @@ TRYST_API tryst_status tryst_engine_cost_get(const tryst_engine *engine, int sta
                                              tryst_engine_cost *cost_p);
 
 /** Return the spans of this rank's last step, with a send's span once the send has ended;
- *  of a loop also the sends of the step before that have ended in this one.
+ *  where steps follow one another also of what the step before began and this one has
+ *  ended.
  *  Valid until the next call of the engine. */
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);

@@ -45,15 +45,15 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
 
 void engine_span(tryst_engine *engine, tryst_span span)
 {
-    /* A receive that was posted in the step before is drawn. Steps of a loop overlap: a
-     * send of the step before that ends in this one is drawn, too. */
-    bool is_earlier = span.begin_ns < engine->step_begin_ns;
-    bool is_sent = span.kind == TRYST_SPAN_SEND;
-    if ((is_earlier && !(engine->follows && (engine->looped || !is_sent))) ||
-        engine->spans_count == engine->spans_capacity) {
+    /* Where steps follow one another, some of a step ends in the next one; but a receive
+     * that was posted ahead is of this step. */
+    bool earlier = span.step < 0 || (span.begin_ns < engine->step_begin_ns &&
+                                     span.kind != TRYST_SPAN_RECEIVE);
+    bool kept = engine->follows || span.begin_ns >= engine->step_begin_ns;
+    if (!kept || engine->spans_count == engine->spans_capacity) {
         return;
     }
-    span.step = is_earlier && is_sent ? -1 : 0;
+    span.step = earlier ? -1 : 0;
     engine->spans[engine->spans_count++] = span;
 }
 
@@ -186,7 +186,6 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
 {
     tryst_status status = TRYST_OK;
     engine_range_begin(engine, &engine->marks[from], &engine->marks[to]);
-    engine_device_begin(engine, engine->range->action);
     for (size_t i = engine->range->action;
          i < engine->range_end->action && status == TRYST_OK; i++) {
         status = engine_post_receives(engine);
@@ -206,7 +205,7 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
     }
     if (status == TRYST_OK && engine->device.used) {
         engine_push(engine);
-        status = engine_device_drain(engine);
+        status = engine_device_end(engine);
     }
     if (status == TRYST_OK) {
         status = engine_post_early(engine);

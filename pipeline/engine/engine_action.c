@@ -138,8 +138,8 @@ static void add_times(tryst_engine *engine, const tryst_action *action, uint64_t
     stats->action_cpu_ns[action->kind] += cpu_ns;
 }
 
-static void add_span(tryst_engine *engine, const tryst_action *action, uint64_t begin_ns,
-                     uint64_t end_ns)
+static void add_span(tryst_engine *engine, const tryst_action *action, bool before,
+                     uint64_t begin_ns, uint64_t end_ns)
 {
     static const tryst_span_kind kinds[TRYST_ACTION_KINDS] = {
         [TRYST_ACTION_FORWARD] = TRYST_SPAN_FORWARD,
@@ -155,16 +155,18 @@ static void add_span(tryst_engine *engine, const tryst_action *action, uint64_t 
                                      .kind = kinds[action->kind],
                                      .stage = action->stage,
                                      .microbatch = action->microbatch,
-                                     .peer = -1});
+                                     .peer = -1,
+                                     .step = before ? -1 : 0});
     trace_action(engine, action, begin_ns, end_ns);
 }
 
-void engine_note_action(tryst_engine *engine, const tryst_action *action,
+void engine_note_action(tryst_engine *engine, size_t index, bool before,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
 {
+    const tryst_action *action = &engine->list->actions[index];
     engine_count_action(engine, action);
     add_times(engine, action, end_ns - begin_ns, cpu_ns);
-    add_span(engine, action, begin_ns, end_ns);
+    add_span(engine, action, before, begin_ns, end_ns);
 }
 
 /* Let a profile of the step (TRYST_PROFILE) call the computation from here on as programs
@@ -193,7 +195,7 @@ struct engine_call engine_call_pause(tryst_engine *engine, bool cut)
     uint64_t now_ns = tryst_now_ns(engine->params.ctx);
     add_times(engine, call.action, now_ns - call.begin_ns, spent_ns);
     if (cut) {
-        add_span(engine, call.action, call.span_begin_ns, now_ns);
+        add_span(engine, call.action, false, call.span_begin_ns, now_ns);
     }
     engine->call.action = NULL;
     return call;
@@ -321,7 +323,7 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index)
     const tryst_action *action = &engine->list->actions[index];
     struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     const struct engine_moment *moment =
-        engine->device.used ? &engine->device.moments[index] : NULL;
+        engine->device.used ? engine_device_moment(engine, index, false) : NULL;
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     uint64_t input_bytes =
         info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
@@ -372,7 +374,7 @@ static tryst_status feed_next(tryst_engine *engine, size_t index)
 {
     for (size_t i = index + 1; engine->device.used && i < engine->range_end->action;
          i++) {
-        if (engine->device.moments[i].fed) {
+        if (engine_device_moment(engine, i, false)->fed) {
             return feed_until(engine, i);
         }
     }

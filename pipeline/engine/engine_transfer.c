@@ -159,7 +159,8 @@ static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *
     self->ended = true;
     note_span(engine, self, sends ? TRYST_SPAN_SEND : TRYST_SPAN_RECEIVE, self->begin_ns);
     if (!sends) {
-        engine_device_came(engine, self->action, tryst_now_ns(engine->params.ctx));
+        engine_device_came(engine, self->action, self->early,
+                           tryst_now_ns(engine->params.ctx));
     }
     tryst_op_release(self->op);
     self->op = NULL;

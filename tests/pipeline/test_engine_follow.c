@@ -110,6 +110,32 @@ static void test_receives_ahead(void **state)
     tryst_program_close(program);
 }
 
+/* The host does not wait for the device between steps: B and UPDATE of the last
+ * micro-batch are left when most steps end. It does at the end of the first step and of
+ * the last, and with steps that stand alone. */
+static void test_no_drain(void **state)
+{
+    enum { STEPS = 12, MOST = 8 };
+    tryst_program *program = job_generate("1f1b", 2, 4);
+    for (int follow = 0; follow < 2; follow++) {
+        struct job *self = job_new(program, STEPS);
+        self->steps_follow = follow;
+        for (int stage = 0; stage < 2; stage++) {
+            self->stages[stage].delay_max_ns = 2000000;
+        }
+        job_run(self);
+        for (int rank = 0; rank < 2; rank++) {
+            uint64_t busy = self->ranks[rank].busy_ends;
+            int count = __builtin_popcountll(busy);
+            assert_true(follow ? count >= MOST : count == 0);
+            assert_int_equal(busy & (UINT64_C(1) | UINT64_C(1) << (STEPS - 1)), 0);
+        }
+        job_expect_success(self, "1f1b");
+        free(self);
+    }
+    tryst_program_close(program);
+}
+
 /* ---- failures ---------------------------------------------------------------------- */
 
 /* A rank dies before step 2: every other rank ends with an error that names it, and no
@@ -231,6 +257,7 @@ int main(void)
         JOB_ON_DEVICE(test_steps),
         JOB_ON_DEVICE(test_split),
         JOB_ON_DEVICE(test_memory_is_flat),
+        JOB_ON_DEVICE(test_no_drain),
         JOB_ON_DEVICE(test_dead_rank),
         JOB_ON_DEVICE(test_aborted),
     };
