@@ -48,9 +48,11 @@ static void bound_print(const struct page *page)
 {
     const struct bench_step *bound = bench_figures_step(page->figures);
     tool_html_section(page->out, "Schedule: measured beside its bound");
-    tool_html_note(page->out,
-                   "The bound is the simulated schedule with the measured costs of its "
-                   "actions and free communication, on the cores that the ranks share.");
+    tool_html_note(
+        page->out,
+        "The bound is a step of the simulated schedule that follows others, with "
+        "the measured costs of its actions and free communication, on the cores "
+        "that the ranks share. A run of one step is compared with the first.");
     tool_html_table_begin(page->out, TOOL_HTML_OPEN, "measured beside the bound",
                           "mean\tmeasured\tbound");
     tool_html_row(page->out, "step, ms", "%.3f\t%.3f",
