@@ -89,8 +89,8 @@ struct tryst_engine {
     struct engine_mark marks[MARKS_COUNT];
     const struct engine_mark *range, *range_end; /**< the actions that run now */
     bool looped;                                 /**< the program is a loop */
-    /** Each step but the last promises another: of a loop, or if the caller says so. The
-     *  scope of the next step is open then. */
+    /** The program is a loop, or the caller has promised that steps follow: each step but
+     *  the last opens the scope of the next one. */
     bool follows;
     bool last; /**< the step that runs, or has run, is the last */
     int stages_count;

@@ -69,7 +69,7 @@ struct engine_device {
     void *idle[2];                 /**< events for the ends of gate and feeder */
     struct engine_moment *moments; /**< [2 × actions], for even and odd steps */
     uint64_t queued;               /**< actions that were queued so far */
-    uint64_t passed;               /**< of these, those whose ends the host has seen */
+    uint64_t passed;               /**< actions that `look` found ended so far */
     /** Action n of those queued, from 0, at index n mod (AHEAD + 1). */
     struct engine_queued queue[ENGINE_DEVICE_AHEAD + 1];
     uint64_t losses_end; /**< `queued` behind the last forward that made a loss */

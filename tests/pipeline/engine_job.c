@@ -53,7 +53,7 @@ static void stage_edge(struct canary *stage, uint64_t step, enum edge edge)
     }
 }
 
-/* Tell the canaries of a rank that a step begins or ends, or let them end their work. */
+/* Tell the canaries of a rank where a step begins or ends. */
 static void each_stage(const struct rank_job *self, uint64_t step, enum edge edge)
 {
     struct job *owner = self->owner;

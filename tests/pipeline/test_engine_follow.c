@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of flat programs that follow one another (tryst_engine_params.steps_follow), over
- * a fake of the library and on canaries (engine_job.h): each receives for the next one,
- * and no byte, version or end of a rank differs from steps that stand alone. */
+ * a fake of the library and on canaries (engine_job.h): each receives for the next one.
+ * Bytes, versions and errors are those of separate steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ static void test_receives_ahead(void **state)
 
 /* The host does not wait for the device between steps: B and UPDATE of the last
  * micro-batch are left when most steps end. It does at the end of the first step and of
- * the last, and with steps that stand alone. */
+ * the last, and with separate steps. */
 static void test_no_drain(void **state)
 {
     enum { STEPS = 12, MOST = 8 };

@@ -249,8 +249,8 @@ static tryst_status numbers_move(const struct pairs *pairs, int from, int to,
     return perf_numbers_move(&pairs->at, pairs->step, from, to, numbers, bytes);
 }
 
-/* Return by how many iterations the first run measures; under --time it is a few, and
- * `iters_more` says when they suffice. */
+/* Return the iterations of the first run: under --time a few, since others follow
+ * (iters_more). */
 static uint64_t iters_first(const struct perf_options *options, uint64_t bytes)
 {
     uint64_t fit = BUDGET_BYTES / bytes;

@@ -44,10 +44,10 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
 tryst_status perf_numbers_move(const struct perf_rank *rank, tryst_step *step, int from,
                                int to, void *numbers, size_t bytes);
 
-/** Return how many iterations the next run of --time takes, where `ran` of them took
- *  `elapsed_s` and `wanted_s` is asked for: `ran` itself, if they took at least half of
- *  that. Otherwise it is at most ten times as many: however busy the machine was in a run,
- *  the one that counts has lasted, and the runs before it add a fraction of its time. */
+/** Return the iterations of the next run of --time after one of `ran` iterations that
+ *  took `elapsed_s`. If that is at least half of `wanted_s` it was the last run: returns
+ *  `ran`. Otherwise at most ten times as many: the run that counts has taken its time,
+ *  however busy the machine was in those before, and they add a fraction of it. */
 uint64_t perf_iters_more(uint64_t ran, double elapsed_s, double wanted_s);
 
 /** Return tryst_now_ns in seconds. */
