@@ -7,9 +7,9 @@
 
 #include <tryst/pipeline.h>
 
-/* A program has ranks_count × chunks_count stages. A schedule whose number of stages is no
- * option sets chunks_count in its `check`: 2 for two stages on each rank, wherever its
- * lists place them; a schedule without a chunks_count has 1. */
+/* A program has ranks_count × chunks_count stages, placed on ranks by its lists. Without
+ * the option "v" a schedule has one chunk, or as many as its `check` sets chunks_count
+ * to. */
 
 /** The list of one rank while it is generated. After a failure additions have no
  *  effect. */

@@ -494,29 +494,35 @@ static void test_predictions(void **state)
 
 /* ---- recompute --------------------------------------------------------------------- */
 
+static bool is_backward(tryst_action_kind kind)
+{
+    return kind == TRYST_ACTION_BACKWARD || kind == TRYST_ACTION_INPUT_GRAD;
+}
+
 /* R comes before the backwards that the option names, and nothing else changes. */
 static void check_recompute(const char *name, int option)
 {
     tryst_schedule_params params = {.struct_size = sizeof params,
-                                    .ranks_count = 3,
-                                    .microbatches_count = 6,
+                                    .ranks_count = 4,
+                                    .microbatches_count = 8,
                                     .recompute = option};
     tryst_program *with = generate(name, &params);
     params.recompute = TRYST_RECOMPUTE_NEVER;
     tryst_program *without = generate(name, &params);
     assert_int_equal(tryst_program_check(with, NULL, NULL), TRYST_OK);
-    for (int rank = 0; rank < 3; rank++) {
+    for (int rank = 0; rank < 4; rank++) {
         size_t count = 0, fewer = 0, at = 0;
         const tryst_action *actions = tryst_program_actions(with, rank, &count);
         const tryst_action *plain = tryst_program_actions(without, rank, &fewer);
         int kept = 0;
         for (size_t i = 0; i < count; i++) {
             if (actions[i].kind == TRYST_ACTION_RECOMPUTE) {
-                assert_int_equal(actions[i + 1].kind, TRYST_ACTION_BACKWARD);
+                assert_true(is_backward(actions[i + 1].kind));
+                assert_int_equal(actions[i + 1].stage, actions[i].stage);
                 assert_int_equal(actions[i + 1].microbatch, actions[i].microbatch);
                 continue;
             }
-            kept += actions[i].kind == TRYST_ACTION_BACKWARD &&
+            kept += is_backward(actions[i].kind) &&
                     (i == 0 || actions[i - 1].kind != TRYST_ACTION_RECOMPUTE);
             assert_true(at < fewer && plain[at].kind == actions[i].kind &&
                         plain[at].microbatch == actions[i].microbatch);

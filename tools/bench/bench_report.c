@@ -31,12 +31,19 @@
 
 /* ---- figures ----------------------------------------------------------------------- */
 
-static double mean_cost(const struct bench_run *run, const tryst_engine_stats *stats,
-                        tryst_action_kind kind)
+/* Return the mean cost of an action on the ranks that hold `stage`. */
+static double mean_cost(const struct bench_run *run, const struct bench_result *result,
+                        int stage, tryst_action_kind kind)
 {
-    uint64_t total = bench_computes(run->options) ? stats->action_cpu_ns[kind]
+    uint64_t total = 0, count = 0;
+    for (int rank = 0; rank < run->size; rank++) {
+        const tryst_engine_stats *stats = &result->facts[rank].stats;
+        if (bench_rank_has(run->options->program, rank, stage)) {
+            total += bench_computes(run->options) ? stats->action_cpu_ns[kind]
                                                   : stats->action_wall_ns[kind];
-    uint64_t count = stats->action_counts[kind];
+            count += stats->action_counts[kind];
+        }
+    }
     return count > 0 ? (double)total / (double)count / 1e9 : 0;
 }
 
@@ -126,15 +133,13 @@ static tryst_status predict(const struct bench_run *run,
         return TRYST_E_NOMEM;
     }
     for (int i = 0; i < stages; i++) {
-        const tryst_engine_stats *stats =
-            &result->facts[tryst_program_rank_of(program, i)].stats;
         costs[i] = (tryst_action_costs){
-            .forward_s = mean_cost(run, stats, TRYST_ACTION_FORWARD),
-            .backward_s = mean_cost(run, stats, TRYST_ACTION_BACKWARD),
-            .input_grad_s = mean_cost(run, stats, TRYST_ACTION_INPUT_GRAD),
-            .weight_grad_s = mean_cost(run, stats, TRYST_ACTION_WEIGHT_GRAD),
-            .update_s = mean_cost(run, stats, TRYST_ACTION_UPDATE),
-            .predict_s = mean_cost(run, stats, TRYST_ACTION_PREDICT)};
+            .forward_s = mean_cost(run, result, i, TRYST_ACTION_FORWARD),
+            .backward_s = mean_cost(run, result, i, TRYST_ACTION_BACKWARD),
+            .input_grad_s = mean_cost(run, result, i, TRYST_ACTION_INPUT_GRAD),
+            .weight_grad_s = mean_cost(run, result, i, TRYST_ACTION_WEIGHT_GRAD),
+            .update_s = mean_cost(run, result, i, TRYST_ACTION_UPDATE),
+            .predict_s = mean_cost(run, result, i, TRYST_ACTION_PREDICT)};
     }
     const tryst_sim_params params = {
         .struct_size = sizeof params,
