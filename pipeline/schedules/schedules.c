@@ -20,7 +20,7 @@ static const tryst_schedule *const own[] = {
     &schedule_1f1b,          &schedule_dapple_b,  &schedule_interleaved,
     &schedule_bfs,           &schedule_pipedream, &schedule_pipedream_vsync,
     &schedule_pipedream_2bw, &schedule_pipemare,  &schedule_xpipe,
-    &schedule_spectrain,     &schedule_hanayo,
+    &schedule_spectrain,     &schedule_hanayo,    &schedule_chimera,
 
 };
 #define OWN_COUNT ((int)(sizeof own / sizeof *own))
