@@ -21,7 +21,7 @@ static const tryst_schedule *const own[] = {
     &schedule_bfs,           &schedule_pipedream, &schedule_pipedream_vsync,
     &schedule_pipedream_2bw, &schedule_pipemare,  &schedule_xpipe,
     &schedule_spectrain,     &schedule_hanayo,    &schedule_chimera,
-
+    &schedule_dualpipe,
 };
 #define OWN_COUNT ((int)(sizeof own / sizeof *own))
 
