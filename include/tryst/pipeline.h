@@ -261,11 +261,12 @@ TRYST_API tryst_status tryst_program_mark(tryst_program *program, int rank,
 TRYST_API bool tryst_program_loop(const tryst_program *program, int rank, size_t *body_p,
                                   size_t *epilogue_p);
 
-/** Write `steps_count` steps of a loop as one flat program of steps_count × M
- *  micro-batches, with the same lists action for action. Versions that would be below the
- *  first are 0.
- *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (steps_count below 1, or more
- *           micro-batches than an int32_t counts), TRYST_E_PROGRAM (not a loop) */
+/** Write `steps_count` steps as one flat program of steps_count × M micro-batches, with
+ *  the same lists action for action: of a loop what its marks say, of a program without
+ *  marks so many copies of each list. Micro-batches and versions are counted on from step
+ *  to step. Versions that would be below the first are 0.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (steps_count below 1, or more than
+ *           2^29 - 1 micro-batches) */
 TRYST_API tryst_status tryst_program_unroll(const tryst_program *program, int steps_count,
                                             tryst_program **flat_p);
 
@@ -475,8 +476,9 @@ typedef struct tryst_sim {
     tryst_sim_event **events; /**< events[rank][i] */
 } tryst_sim;
 
-/** Simulate one run of a checked program. Deterministic. Of a loop, simulate n and n + 1
- *  steps (tryst_program_unroll): the difference is a step.
+/** Simulate one run of a checked program. Deterministic. Steps that follow one another
+ *  overlap: simulate 8 and 16 of them (tryst_program_unroll); an eighth of the difference
+ *  is a step, even if steps alternate.
  *
  *  Owns:    the caller owns `*sim_p`, for tryst_sim_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a negative cost, no costs, a

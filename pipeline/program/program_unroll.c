@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unrolls a loop: writes n steps of it as one flat program.
+/* Unrolls a program: writes n steps of it as one flat program.
  *
  * Step k of a list is the body with its micro-batches k × M further and its versions
  * further by the UPDATEs of the steps before; the first step has the prologue before it,
- * the last the epilogue in its place. */
+ * the last the epilogue in its place. A list without marks is all body, in the last step
+ * too. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -56,14 +57,15 @@ static tryst_status list_unroll(struct unrolling *self, int rank, int steps_coun
 {
     const struct program_list *list = &self->from->lists[rank];
     size_t body, epilogue;
-    program_list_parts(list, &body, &epilogue);
+    bool marked = program_list_parts(list, &body, &epilogue);
+    int bodies = marked ? steps_count - 1 : steps_count;
     for (int stage = 0; stage < self->from->stages_count; stage++) {
         self->bases[stage] = self->news[stage] = 0;
     }
     int32_t oldest = self->clamps ? 0 : INT32_MIN;
     tryst_status status = part_add(self, rank, 0, body, 0, 0);
     self->to->lists[rank].body = body;
-    for (int step = 0; step + 1 < steps_count && status == TRYST_OK; step++) {
+    for (int step = 0; step < bodies && status == TRYST_OK; step++) {
         status = part_add(self, rank, body, epilogue, step, oldest);
         step_end(self);
     }
@@ -112,9 +114,6 @@ tryst_status tryst_program_unroll(const tryst_program *program, int steps_count,
                       "1, and at most %d",
                       program->microbatches_count, steps_count,
                       INT32_MAX / 4 / program->microbatches_count);
-    }
-    if (!program_is_looped(program)) {
-        return refuse(TRYST_E_PROGRAM, "cannot unroll the program: it is not a loop");
     }
     return program_unroll(program, steps_count, true, flat_p);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hanayo: W waves over 2pW stages, which lie zigzag: with x = j mod 2p, stage j is on rank
- * min(x, 2p - 1 - x) (Liu et al., SC 2023).
+/* hanayo: W waves over 2pW stages, which lie zigzag: with x = j mod 2p, stage j is on
+ * rank min(x, 2p - 1 - x) (Liu et al., SC 2023).
  *
  * The one idea: let F take one slot. A micro-batch goes down the ranks and up again, W
  * times, a slot for each stage, and the next one follows 2 slots behind. So a rank runs
@@ -15,8 +15,8 @@
  * For p micro-batches that is the paper's order: a unit of chimera, folded into one copy
  * of the model. The paper lets units follow one another. With B = 2F each of them then
  * adds idle time; here the bubble is (p - 1)max(F, B) / W for every m >= p. With p = 8,
- * W = 2, F = 1, B = 2 it is 7 for m = 16 and 32 (simulated); of units one behind the other
- * 10.5 and 17.5, of "B first, deepest stage first" 20.5 and 17.25. */
+ * W = 2, F = 1, B = 2 it is 7 for m = 16 and 32 (simulated); of units one behind the
+ * other 10.5 and 17.5, of "B first, deepest stage first" 20.5 and 17.25. */
 #include <limits.h>
 
 #include "schedules.h"

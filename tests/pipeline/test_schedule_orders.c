@@ -93,40 +93,39 @@ static bool read_name(const char *name, int *ranks_p, int *chunks_p, int *microb
             sscanf(numbers, "-p%d-m%d", ranks_p, microbatches_p) == 2);
 }
 
-/* The schedule that makes PyTorch's order; NULL: none here does. False if the name is
- * unknown. */
-static bool schedule_of(const char *name, const char **schedule_p)
+/* Write the schedule that makes PyTorch's order of `chunks` chunks to `text`. False if
+ * the name is unknown. */
+static bool schedule_of(const char *name, int chunks, char text[64])
 {
     static const struct {
         const char *prefix;
-        const char *schedule;
+        const char *schedule; /* "%d" is the number of chunks */
     } rows[] = {
         {"gpipe-", "gpipe"},
         {"1f1b-", "1f1b"},
-        {"interleaved-", "interleaved:group=torch"},
-        {"bfs-", "bfs"},
-        {"zb1p-", NULL},
-        {"zbv-", NULL},
-        {"dualpipev-", NULL},
+        {"interleaved-", "interleaved:group=torch,v=%d"},
+        {"bfs-", "bfs:v=%d"},
+        {"zb1p-", "zb-h1:v=%d"},
+        {"zbv-", "zb-v"},
+        {"dualpipev-", "dualpipev"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strncmp(name, rows[i].prefix, strlen(rows[i].prefix)) == 0) {
-            *schedule_p = rows[i].schedule;
+            snprintf(text, 64, rows[i].schedule, chunks);
             return true;
         }
     }
     return false;
 }
 
-/* PyTorch's compute_only file is the generated program, or at least a program; its
- * compute_comms file is the same. */
+/* PyTorch's compute_only file is the generated program; its compute_comms file is the
+ * same. */
 static void check_torch(const char *name)
 {
     int ranks, chunks, microbatches;
-    const char *schedule = NULL;
-    char options[64];
+    char schedule[64];
     if (!read_name(name, &ranks, &chunks, &microbatches) ||
-        !schedule_of(name, &schedule)) {
+        !schedule_of(name, chunks, schedule)) {
         fail_msg("%s is the file of no known schedule", name);
     }
     tryst_program *loaded = load(name, "compute_only");
@@ -135,14 +134,9 @@ static void check_torch(const char *name)
         fail_msg("%s: %s", name, tryst_last_error());
     }
     check_equal(name, comms, loaded);
-    if (schedule) {
-        snprintf(options, sizeof options, "%s%cv=%d", schedule,
-                 strchr(schedule, ':') ? ',' : ':', chunks);
-        tryst_program *ours =
-            generate(chunks > 1 ? options : schedule, ranks, microbatches);
-        check_equal(name, ours, loaded);
-        tryst_program_close(ours);
-    }
+    tryst_program *ours = generate(schedule, ranks, microbatches);
+    check_equal(name, ours, loaded);
+    tryst_program_close(ours);
     tryst_program_close(comms);
     tryst_program_close(loaded);
 }
@@ -167,7 +161,7 @@ static int for_each_file(const char *suffix, void (*check)(const char *name))
 
 static void torch_files(void **state)
 {
-    assert_int_equal(for_each_file(".compute_only.csv", check_torch), 31);
+    assert_int_equal(for_each_file(".compute_only.csv", check_torch), 41);
 }
 
 /* GPipe is printed as it runs; 1F1B is not, and is refused with the reason. */

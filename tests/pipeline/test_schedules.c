@@ -494,9 +494,10 @@ static void test_predictions(void **state)
 
 /* ---- recompute --------------------------------------------------------------------- */
 
-static bool is_backward(tryst_action_kind kind)
+static bool is_backward(const tryst_action *action)
 {
-    return kind == TRYST_ACTION_BACKWARD || kind == TRYST_ACTION_INPUT_GRAD;
+    return action->kind == TRYST_ACTION_BACKWARD ||
+           action->kind == TRYST_ACTION_INPUT_GRAD;
 }
 
 /* R comes before the backwards that the option names, and nothing else changes. */
@@ -517,12 +518,12 @@ static void check_recompute(const char *name, int option)
         int kept = 0;
         for (size_t i = 0; i < count; i++) {
             if (actions[i].kind == TRYST_ACTION_RECOMPUTE) {
-                assert_true(is_backward(actions[i + 1].kind));
+                assert_true(is_backward(&actions[i + 1]));
                 assert_int_equal(actions[i + 1].stage, actions[i].stage);
                 assert_int_equal(actions[i + 1].microbatch, actions[i].microbatch);
                 continue;
             }
-            kept += is_backward(actions[i].kind) &&
+            kept += is_backward(&actions[i]) &&
                     (i == 0 || actions[i - 1].kind != TRYST_ACTION_RECOMPUTE);
             assert_true(at < fewer && plain[at].kind == actions[i].kind &&
                         plain[at].microbatch == actions[i].microbatch);

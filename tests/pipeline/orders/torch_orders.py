@@ -114,9 +114,9 @@ MULTI = {
     "ScheduleInterleaved1F1B": ((2, 2, 4), (2, 2, 8), (3, 2, 6), (3, 3, 6), (4, 2, 4), (4, 2, 8), (4, 2, 6),
                                 (4, 2, 10), (4, 2, 3)),
     "ScheduleLoopedBFS": ((2, 2, 4), (2, 2, 8), (3, 3, 6), (4, 2, 4), (4, 2, 8), (4, 2, 6)),
-    "ScheduleInterleavedZeroBubble": ((2, 2, 4), (4, 2, 8)),
-    "ScheduleZBVZeroBubble": ((2, 2, 4), (4, 2, 8)),
-    "ScheduleDualPipeV": ((2, 2, 4), (4, 2, 8)),
+    "ScheduleInterleavedZeroBubble": ((2, 2, 4), (3, 3, 6), (4, 2, 8), (4, 2, 10), (8, 2, 16), (8, 2, 24)),
+    "ScheduleZBVZeroBubble": ((2, 2, 4), (3, 2, 4), (4, 2, 8), (8, 2, 16), (8, 2, 24)),
+    "ScheduleDualPipeV": ((2, 2, 4), (3, 2, 7), (4, 2, 8), (8, 2, 16), (8, 2, 24)),
 }
 NAMES = {"ScheduleInterleaved1F1B": "interleaved", "ScheduleLoopedBFS": "bfs",
          "ScheduleInterleavedZeroBubble": "zb1p", "ScheduleZBVZeroBubble": "zbv", "ScheduleDualPipeV": "dualpipev"}
