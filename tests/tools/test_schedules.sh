@@ -122,6 +122,8 @@ refused 'is a loop, and replicas run programs that drain in each step; add the o
 printf '0F0,BODY,0B0,0UPDATE,0F1v1,EPILOGUE,0B0,0UPDATE\n,BODY,1F0,1B0,1UPDATE,EPILOGUE,1F0,1B0,1UPDATE\n' >"$dir/loop.csv"
 refused 'give a file without the marks' --dp 2 -n 4 --schedule "$dir/loop.csv"
 refused '"every" must divide the micro-batches of a step' -n 4 --schedule pipedream:every=3
+refused 'sync is for schedules with one stage on each rank' -n 4 --schedule hanayo:sync=2
+refused 'sync is for schedules with one stage on each rank' -n 4 --schedule chimera:sync=2
 refused '5 is odd' -n 5 --schedule chimera --microbatches 10
 refused 'a multiple of the 4 ranks' -n 4 --schedule chimera --microbatches 6
 refused '3 is odd' -n 3 --schedule dualpipe

@@ -336,7 +336,8 @@ static bool generate_first(struct bench_options *options)
                       "least %d",
                       options->sync_steps, options->sync_steps + 1);
     }
-    if (tryst_program_stages(options->program) != params.ranks_count) {
+    if (tryst_program_stages(options->program) != params.ranks_count ||
+        replicas_most(options->program) != options->dp) {
         return refuse("--schedule: sync is for schedules with one stage on each rank");
     }
     return tryst_program_generate(TRYST_SCHEDULE_DEFAULT, &params,
