@@ -113,8 +113,9 @@ static void test_chimera(void **state)
     }
 }
 
-/* (p/2 - 1)F, but where I is longer than F: no formula is known there, so these are the
- * simulator's values, for p = 2, 4, …, 16. */
+/* (p/2 - 1)F where F = I = W, and with the costs here that have no I longer than F. With
+ * the others no formula is known, so these are the simulator's values, for p = 2, 4, …,
+ * 16. */
 static void test_dualpipe(void **state)
 {
     static const double longer[] = {0, 2, 4, 6.5, 9, 11.5, 14, 16.5};

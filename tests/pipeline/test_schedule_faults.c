@@ -4,8 +4,7 @@
  *
  *   checker  tryst_program_check refuses the program
  *   rule     an action reads another weight version than that of the schedule's
- *   formula, or
- *            predicts by another number of updates
+ *            formula, or predicts by another number of updates
  *   weights  the replay's weights differ from those of the recurrence trainer
  *   digest   they differ from those of training without a pipeline, in order 0 … M-1
  *
@@ -32,7 +31,7 @@ enum { RANKS = 3, MICROBATCHES = 6 };
 
 static const tryst_model model = {.struct_size = sizeof model,
                                   .kind = TRYST_MODEL_MLP,
-                                  .layers = 4,
+                                  .layers = 2 * RANKS,
                                   .hidden = 8,
                                   .seq = 6,
                                   .microbatch_size = 2};
@@ -133,6 +132,56 @@ static bool fewer_updates(const struct fault *fault, int rank, size_t position,
     return true;
 }
 
+static bool is_weight_grad(const tryst_action *action, int microbatch)
+{
+    return action->kind == TRYST_ACTION_WEIGHT_GRAD && action->microbatch == microbatch;
+}
+
+static bool no_weight_grad(const struct fault *fault, int rank, size_t position,
+                           tryst_action *action)
+{
+    (void)fault, (void)position;
+    return rank != 1 || !is_weight_grad(action, 2);
+}
+
+/* Exchange I and W, which follow each other on rank 0. */
+static bool early_weight_grad(const struct fault *fault, int rank, size_t position,
+                              tryst_action *action)
+{
+    (void)fault, (void)position;
+    if (rank == 0 && action->microbatch == 2) {
+        if (action->kind == TRYST_ACTION_INPUT_GRAD) {
+            action->kind = TRYST_ACTION_WEIGHT_GRAD;
+        } else if (action->kind == TRYST_ACTION_WEIGHT_GRAD) {
+            action->kind = TRYST_ACTION_INPUT_GRAD;
+        }
+    }
+    return true;
+}
+
+/* The W of the last micro-batch once more, instead of that of the one before it. */
+static bool other_weight_grad(const struct fault *fault, int rank, size_t position,
+                              tryst_action *action)
+{
+    (void)fault, (void)position;
+    if (rank == RANKS - 1 && is_weight_grad(action, MICROBATCHES - 2)) {
+        action->microbatch = MICROBATCHES - 1;
+    }
+    return true;
+}
+
+/* Exchange the W of the last two micro-batches, which are behind all I. */
+static bool exchanged_weight_grads(const struct fault *fault, int rank, size_t position,
+                                   tryst_action *action)
+{
+    (void)fault, (void)position;
+    if (rank == RANKS - 1 && action->kind == TRYST_ACTION_WEIGHT_GRAD &&
+        action->microbatch >= MICROBATCHES - 2) {
+        action->microbatch = 2 * MICROBATCHES - 3 - action->microbatch;
+    }
+    return true;
+}
+
 static bool nothing(const struct fault *fault, int rank, size_t position,
                     tryst_action *action)
 {
@@ -150,13 +199,29 @@ static const struct fault faults[] = {
     {"sum in another order", "gpipe", "sync", other_order, 0, false, false, true, true,
      true},
     {"R reads another version", "pipedream:updates=6,recompute=always", "pipedream",
-     other_recompute, 0, true, true, false, false, false},
+     other_recompute, 0, true, false, false, false, false},
     {"a mark moved by one", "pipedream", "pipedream", nothing, 1, true, false, false,
      false, false},
     {"an UPDATE left out", "pipedream:updates=6", "pipedream", no_update, 0, true, false,
      false, false, false},
     {"an UPDATE left out, numbers closed up", "pipedream:updates=6", "pipedream",
      fewer_updates, 0, false, true, true, false, false},
+    {"zb-h1: W left out", "zb-h1", "sync", no_weight_grad, 0, true, false, false, false,
+     true},
+    {"zb-v: W left out", "zb-v", "sync", no_weight_grad, 0, true, false, false, false,
+     true},
+    {"zb-h1: W before its I", "zb-h1", "sync", early_weight_grad, 0, true, false, false,
+     false, true},
+    {"zb-v: W before its I", "zb-v", "sync", early_weight_grad, 0, true, false, false,
+     false, true},
+    {"zb-h1: W of another micro-batch", "zb-h1", "sync", other_weight_grad, 0, true,
+     false, false, false, true},
+    {"zb-v: W of another micro-batch", "zb-v", "sync", other_weight_grad, 0, true, false,
+     false, false, true},
+    {"zb-h1: W in another order", "zb-h1", "sync", exchanged_weight_grads, 0, false,
+     false, true, true, true},
+    {"zb-v: W in another order", "zb-v", "sync", exchanged_weight_grads, 0, false, false,
+     true, true, true},
 };
 
 static tryst_program *generate(const char *schedule)
@@ -204,7 +269,7 @@ static tryst_program *plant(const struct fault *fault, const tryst_program *righ
 static float *replayed(const tryst_program *program)
 {
     int stages = tryst_program_stages(program);
-    tryst_stage *all[RANKS] = {0};
+    tryst_stage *all[2 * RANKS] = {0};
     double losses[1];
     for (int i = 0; i < stages; i++) {
         tryst_layers layers;
@@ -345,9 +410,9 @@ static void check_fault(const struct fault *fault)
     tryst_program *wrong = plant(fault, right);
     assert_int_equal(tryst_program_check(right, NULL, NULL), TRYST_OK);
     bool runs = tryst_program_check(wrong, NULL, NULL) == TRYST_OK;
-    bool flat = !is_looped(right);
+    bool has_reads = runs && !is_looped(right); /* as tryst_program_reads demands */
     expect(fault, "checker", !runs, fault->checker);
-    if (flat) {
+    if (has_reads) {
         expect(fault, "rule", !same_reads(right, wrong), fault->rule_seen);
     }
     if (runs) {
@@ -355,7 +420,7 @@ static void check_fault(const struct fault *fault)
     }
     assert_true(fault->checker || fault->rule_seen || fault->weights || fault->digest);
     print_message("%-40s %8s %6s %8s %7s\n", fault->name, mark(true, fault->checker),
-                  mark(flat, fault->rule_seen), mark(runs, fault->weights),
+                  mark(has_reads, fault->rule_seen), mark(runs, fault->weights),
                   mark(runs && fault->digest_applies, fault->digest));
     tryst_program_close(right);
     tryst_program_close(wrong);

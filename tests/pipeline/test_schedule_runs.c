@@ -384,6 +384,27 @@ static void shape_synchronous(int p, int m)
     }
 }
 
+/* Backwards in I and W, and 1f1b, all of which add in rising order. */
+static void shape_split(int p, int m)
+{
+    static const struct {
+        const char *name, *option;
+        int chunks, least; /* least: micro-batches a rank */
+    } rows[] = {{"1f1b", "", 1, 1},      {"zb-h1", "", 1, 1},  {"zb-h1", "v=2", 2, 1},
+                {"zb-h1", "v=3", 3, 1},  {"zb-h2", "", 1, 1},  {"zb-v", "", 2, 1},
+                {"dualpipev", "", 2, 2}, {"v-half", "", 2, 1}, {"v-min", "", 2, 1}};
+    char text[96];
+    for (int r = 0; r < 3; r++) {
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            if (m >= rows[i].least * p) {
+                check_synchronous((struct shape){
+                    join(text, rows[i].name, rows[i].option, recomputes[r]), "sync", p,
+                    rows[i].chunks, m, m, 0, false, false});
+            }
+        }
+    }
+}
+
 static void shape_asynchronous(int p, int m)
 {
     char text[96], every[48];
@@ -482,6 +503,23 @@ static void test_synchronous(void **state)
     assert_true(shapes_run > 0);
 }
 
+static void test_split(void **state)
+{
+    static const int ranks[] = {1, 2, 3, 4, 5, 8};
+    shapes_run = 0;
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+        int p = ranks[i];
+        const int counts[] = {p, 2 * p - 1, 2 * p, 2 * p + 1, 4 * p};
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+            if (k == 0 || counts[k] > counts[k - 1]) {
+                shape_split(p, counts[k]);
+            }
+        }
+    }
+    print_message("%d shapes\n", shapes_run);
+    assert_true(shapes_run > 0);
+}
+
 static void test_asynchronous(void **state)
 {
     shapes_run = 0;
@@ -495,6 +533,7 @@ int main(int argc, char **argv)
     const char *text = getenv("TRYST_TEST_SEED");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_synchronous),
+        cmocka_unit_test(test_split),
         cmocka_unit_test(test_asynchronous),
         cmocka_unit_test(test_known_answers),
     };

@@ -62,8 +62,9 @@ fi
 # Synchronous schedules of one order of sums have one digest.
 digest=
 for schedule in 1f1b gpipe naive dapple-b interleaved interleaved:v=2,group=8 1f1b:recompute=always \
-    interleaved:recompute=except_last hanayo hanayo:waves=1,recompute=always; do
-    [ -z "$disturb" ] || [ "$schedule" = interleaved ] || continue
+    interleaved:recompute=except_last zb-h1 zb-h1:v=2 zb-h2 zb-v dualpipev v-half v-min zb-v:recompute=always \
+    hanayo hanayo:waves=1,recompute=always; do
+    [ -z "$disturb" ] || [ "$schedule" = interleaved ] || [ "$schedule" = zb-v ] || continue
     run "$schedule"
     [ -z "$digest" ] || [ "$digest" = "$(cat "$dir/digest")" ] || fail "$schedule: other weights than 1f1b"
     digest=$(cat "$dir/digest")
@@ -71,6 +72,7 @@ done
 if [ -n "$disturb" ]; then
     run pipedream-2bw
     run xpipe
+    run dualpipe
     [ -e "$dir/disturbed" ] || fail "pp_bench ended before a rank was delayed"
     exit 0
 fi
@@ -98,8 +100,8 @@ run xpipe:sync=1
 run pipedream:updates=8
 
 "$bench" schedules >"$dir/list"
-for schedule in naive gpipe torchgpipe 1f1b dapple-b interleaved bfs pipedream pipedream-vsync pipedream-2bw pipemare \
-    xpipe spectrain hanayo chimera dualpipe; do
+for schedule in naive gpipe torchgpipe 1f1b dapple-b interleaved bfs zb-h1 zb-h2 zb-v dualpipev v-half v-min pipedream \
+    pipedream-vsync pipedream-2bw pipemare xpipe spectrain hanayo chimera dualpipe; do
     grep -qx "$schedule" "$dir/list" || fail "pp_bench schedules does not list $schedule"
 done
 "$bench" schedules --trace pipedream:every=2 -n 3 --microbatches 4 >"$dir/trace"
@@ -121,7 +123,10 @@ refused 'is a loop, and replicas run programs that drain in each step; add the o
     --schedule pipedream
 printf '0F0,BODY,0B0,0UPDATE,0F1v1,EPILOGUE,0B0,0UPDATE\n,BODY,1F0,1B0,1UPDATE,EPILOGUE,1F0,1B0,1UPDATE\n' >"$dir/loop.csv"
 refused 'give a file without the marks' --dp 2 -n 4 --schedule "$dir/loop.csv"
+refused 'two micro-batches for each rank are the least: give 8' -n 4 --schedule dualpipev --microbatches 7
+refused 'zb-h2 has no option "v"' -n 4 --schedule zb-h2:v=2
 refused '"every" must divide the micro-batches of a step' -n 4 --schedule pipedream:every=3
+! grep -q 'or a FILE.csv' "$dir/out" || fail "a file instead of an option: $(cat "$dir/out")"
 refused 'sync is for schedules with one stage on each rank' -n 4 --schedule hanayo:sync=2
 refused 'sync is for schedules with one stage on each rank' -n 4 --schedule chimera:sync=2
 refused '5 is odd' -n 5 --schedule chimera --microbatches 10
@@ -131,7 +136,6 @@ refused '9 is odd' -n 4 --schedule dualpipe --microbatches 9
 refused 'at least 2 x 4 ranks, and are 6' -n 4 --schedule dualpipe --microbatches 6
 refused 'waves=0: the value must be a whole number of 1 or more' -n 4 --schedule hanayo:waves=0
 refused '16 stages need at least 16 layers, but the model has 8' -n 4 --schedule hanayo:waves=2
-! grep -q 'or a FILE.csv' "$dir/out" || fail "a file instead of an option: $(cat "$dir/out")"
 # A loop's file whose first rank does nothing.
 printf '\n0F0,BODY,0F1,0B0,0B1,0UPDATE,0F2v1,EPILOGUE,0F1,0B0,0B1,0UPDATE\n%s\n' \
     ,BODY,1F0,1B0,1F1,1B1,1UPDATE,EPILOGUE,1F0,1B0,1F1,1B1,1UPDATE >"$dir/idle.csv"
