@@ -525,7 +525,8 @@ typedef struct tryst_span {
     int32_t peer;     /**< rank at the other end of a send or receive, else -1 */
     int32_t gradient; /**< send and receive: 1 a gradient, 0 an activation */
     /** 0: of the step that is drawn; below and above: of a step before and after it. The
-     *  engine writes 0, and -1 for a loop's send that began in the step before. */
+     *  engine writes 0, and -1 where steps follow one another for what began in the step
+     *  before. */
     int32_t step;
 } tryst_span;
 
@@ -571,6 +572,10 @@ typedef struct tryst_engine_params {
     /** Replicated stages, for comparison: start the sums of gradients only behind the
      *  last backward, and end them before the UPDATE returns. */
     bool reduce_at_end;
+    /** Steps follow one another: the ids of consecutive steps rise by one, and
+     *  tryst_engine_step_last ends them, as a loop demands in any case. Receives of the
+     *  next step are then posted before the end of this one. */
+    bool steps_follow;
 } tryst_engine_params;
 
 /** Bind this rank's part of a program to its stages: prepare keys and buffers.
@@ -605,9 +610,10 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
- *  In a loop a step also runs micro-batches of the next one, in the scope `step` + 1: so
- *  the ids of consecutive steps rise by one. Another id, and a step behind the last, are
- *  refused (TRYST_E_INVALID) without any other effect.
+ *  In a loop a step also runs micro-batches of the next one, in the scope `step` + 1, and
+ *  with steps_follow it receives for them: so the ids of consecutive steps rise by one.
+ *  Another id, and a step behind the last, are refused (TRYST_E_INVALID) without any
+ *  other effect.
  *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
  *  Returns: TRYST_OK, or the status of the failure; tryst_engine_error and
@@ -619,16 +625,18 @@ TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
 
 /** Run the last step, as tryst_engine_step does: in a loop with the epilogue in place of
  *  the body, so that no micro-batch stays in flight. All ranks make the same step the
- *  last. A loop that has begun must end so before tryst_engine_finish. Later steps are
- *  refused (TRYST_E_INVALID). Blocks and returns as tryst_engine_step. */
+ *  last. A loop that has begun, or steps of which each promises the next (steps_follow),
+ *  must end so before tryst_engine_finish. Later steps are refused (TRYST_E_INVALID).
+ *  Blocks and returns as tryst_engine_step. */
 TRYST_API tryst_status tryst_engine_step_last(tryst_engine *engine, uint64_t step,
                                               double *loss_p);
 
 /** Wait until every send has ended and every part of a replicated stage is updated, and
  *  close the open steps. Blocks as tryst_engine_step does. More steps may follow. In a
- *  loop this is refused between the first step and the last, without any other effect.
- *  Returns: TRYST_OK, TRYST_E_INVALID (micro-batches of a loop are in flight), or the
- *           status of the failure, as tryst_engine_step */
+ *  loop, and with steps_follow, this is refused between the first step and the last,
+ *  without any other effect.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (the step before was not the last), or the status
+ *           of the failure, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
 /** Abort because the caller itself must stop: the engine's open steps, and the next ones,
@@ -679,11 +687,29 @@ typedef struct tryst_engine_stats {
 /** Read this rank's figures so far. Returns TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
                                               tryst_engine_stats *stats_p);
-/** Reset the figures; peaks stay. */
+/** Reset the figures, those of stages too; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 
+/** Figures of the actions of one stage on this rank, as those of tryst_engine_stats,
+ *  which are their sums over the rank's stages. */
+typedef struct tryst_engine_cost {
+    size_t struct_size;
+    /** number of actions of each kind (index: tryst_action_kind), and their times: by the
+     *  clock, and of the thread's CPU */
+    uint64_t counts[16];
+    uint64_t wall_ns[16];
+    uint64_t cpu_ns[16];
+} tryst_engine_cost;
+
+/** Read the figures of a stage of this rank, since the engine was opened or
+ *  tryst_engine_stats_reset. Returns TRYST_OK, TRYST_E_INVALID (no such stage, or a stage
+ *  of another rank) */
+TRYST_API tryst_status tryst_engine_cost_get(const tryst_engine *engine, int stage,
+                                             tryst_engine_cost *cost_p);
+
 /** Return the spans of this rank's last step, with a send's span once the send has ended;
- *  of a loop also the sends of the step before that have ended in this one.
+ *  where steps follow one another also of what the step before began and this one has
+ *  ended.
  *  Valid until the next call of the engine. */
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);

@@ -81,8 +81,7 @@ typedef struct tryst_model {
     int32_t microbatch_size; /**< windows in a micro-batch [4] */
     int32_t vocabulary;      /**< always 256 */
     uint64_t seed;           /**< seed of the initial weights [0] */
-    /** Sleep only: the time of a whole forward and of a whole backward of one stage. A
-     *  split backward sleeps half of it in each part. */
+    /** Sleep only: the time of a whole forward and of a whole backward of one stage. */
     uint64_t sleep_forward_ns;
     uint64_t sleep_backward_ns;
     uint64_t sleep_activation_bytes; /**< [4096], rounded up to whole floats */
@@ -90,10 +89,14 @@ typedef struct tryst_model {
      *  floats; each layer then is a part, and sleeps its share of the time [0: no
      *  parts]. */
     uint64_t sleep_gradient_bytes;
+    /** Sleep only: the times of both parts of a split backward. Their sum is the whole
+     *  backward's time, which may then be 0. Both 0: a half of it each. */
+    uint64_t sleep_input_grad_ns;
+    uint64_t sleep_weight_grad_ns;
 } tryst_model;
 
-/** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
- *  sleep times; the other fields stay unchanged.
+/** Read "mlp", "gpt", "sleep:F_ms,B_ms" or "sleep:F_ms,I_ms,W_ms" (decimals allowed) into
+ *  `model->kind` and the sleep times; the other fields stay unchanged.
  *
  *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of
  *           `model`; tryst_last_error gives the reason

@@ -45,14 +45,15 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
 
 void engine_span(tryst_engine *engine, tryst_span span)
 {
-    /* A transfer that began before this step and ends in it is drawn in a loop alone: a
-     * receive was posted ahead, and a send is of the step before. */
-    bool is_earlier = span.begin_ns < engine->step_begin_ns;
-    if ((is_earlier && !engine->looped) ||
-        engine->spans_count == engine->spans_capacity) {
+    /* Where steps follow one another, some of a step ends in the next one; but a receive
+     * that was posted ahead is of this step. */
+    bool earlier = span.step < 0 || (span.begin_ns < engine->step_begin_ns &&
+                                     span.kind != TRYST_SPAN_RECEIVE);
+    bool kept = engine->follows || span.begin_ns >= engine->step_begin_ns;
+    if (!kept || engine->spans_count == engine->spans_capacity) {
         return;
     }
-    span.step = is_earlier && span.kind == TRYST_SPAN_SEND ? -1 : 0;
+    span.step = earlier ? -1 : 0;
     engine->spans[engine->spans_count++] = span;
 }
 
@@ -119,24 +120,25 @@ static tryst_status last_error_set(const tryst_engine *engine)
     return refuse(engine->failed, "%s", engine->error);
 }
 
-/* True if a loop has begun and not ended, so that micro-batches are in flight. */
-static bool loop_is_open(const tryst_engine *engine)
+/* True if the step before has promised another one: it has posted receives for it, and in
+ * a loop run micro-batches of it. */
+static bool step_is_due(const tryst_engine *engine)
 {
-    return engine->looped && engine->steps_done > 0 && !engine->ended;
+    return engine->follows && engine->steps_done > 0 && !engine->last;
 }
 
-#define LOOP_OPEN_TEXT                                                           \
-    "step %llu was not the last, so micro-batches are in flight; end a loop by " \
-    "tryst_engine_step_last"
+#define STEP_DUE_TEXT                                                                \
+    "step %llu was not the last, and has begun the next one; end steps that follow " \
+    "one another by tryst_engine_step_last"
 
 void tryst_engine_close(tryst_engine *engine)
 {
     if (!engine) {
         return;
     }
-    bool cut = engine->failed == TRYST_OK && loop_is_open(engine);
+    bool cut = engine->failed == TRYST_OK && step_is_due(engine);
     if (cut) {
-        engine_fail(engine, TRYST_E_INVALID, "cannot close the engine: " LOOP_OPEN_TEXT,
+        engine_fail(engine, TRYST_E_INVALID, "cannot close the engine: " STEP_DUE_TEXT,
                     (unsigned long long)engine->frame->id);
     } else if (engine->failed == TRYST_OK) {
         tryst_engine_finish(engine);
@@ -184,7 +186,6 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
 {
     tryst_status status = TRYST_OK;
     engine_range_begin(engine, &engine->marks[from], &engine->marks[to]);
-    engine_device_begin(engine, engine->range->action);
     for (size_t i = engine->range->action;
          i < engine->range_end->action && status == TRYST_OK; i++) {
         status = engine_post_receives(engine);
@@ -204,7 +205,7 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
     }
     if (status == TRYST_OK && engine->device.used) {
         engine_push(engine);
-        status = engine_device_drain(engine);
+        status = engine_device_end(engine);
     }
     if (status == TRYST_OK) {
         status = engine_post_early(engine);
@@ -215,10 +216,10 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
 
 /* Run the parts of the list that a step has: the first the prologue before its body, the
  * last the epilogue in the body's place. */
-static tryst_status run_parts(tryst_engine *engine, bool last)
+static tryst_status run_parts(tryst_engine *engine)
 {
     bool first = engine->steps_done == 0;
-    if (!engine->looped || !last) {
+    if (!engine->looped || !engine->last) {
         return run_range(engine, first ? MARK_BEGIN : MARK_BODY, MARK_EPILOGUE);
     }
     tryst_status status = first ? run_range(engine, MARK_BEGIN, MARK_BODY) : TRYST_OK;
@@ -252,19 +253,19 @@ static double mean_loss(tryst_engine *engine)
     return losses ? tryst_loss_mean(engine->own_losses, count) : (double)NAN;
 }
 
-/* Refuse a step behind the last; in a loop also a step with another id than the step
- * before has used for the micro-batches of the next step. */
+/* Refuse a step behind the last; where steps follow also a step with another id than the
+ * step before has used for it. */
 static tryst_status check_step(const tryst_engine *engine, uint64_t step)
 {
     uint64_t before = engine->steps_done > 0 ? engine->frame->id : 0;
-    if (engine->ended) {
+    if (engine->steps_done > 0 && engine->last) {
         return refuse(TRYST_E_INVALID, "cannot run step %llu: step %llu was the last",
                       (unsigned long long)step, (unsigned long long)before);
     }
-    if (engine->looped && engine->steps_done > 0 && step != before + 1) {
+    if (step_is_due(engine) && step != before + 1) {
         return refuse(TRYST_E_INVALID,
-                      "cannot run step %llu behind step %llu: a loop has begun step %llu "
-                      "already; let the ids rise by one",
+                      "cannot run step %llu behind step %llu, which has begun step %llu; "
+                      "let the ids rise by one",
                       (unsigned long long)step, (unsigned long long)before,
                       (unsigned long long)before + 1);
     }
@@ -286,10 +287,11 @@ static tryst_status run_step(tryst_engine *engine, uint64_t step, bool last,
     }
     engine->step_begin_ns = tryst_now_ns(engine->params.ctx);
     engine->spans_count = 0;
+    engine->last = last;
     read_versions(engine);
-    tryst_status status = engine_frame_open(engine, step, last);
+    tryst_status status = engine_frame_open(engine, step);
     if (status == TRYST_OK) {
-        status = run_parts(engine, last);
+        status = run_parts(engine);
     }
     if (status != TRYST_OK) {
         engine_abandon(engine);
@@ -297,7 +299,6 @@ static tryst_status run_step(tryst_engine *engine, uint64_t step, bool last,
     }
     note_step(engine);
     engine->steps_done++;
-    engine->ended = last;
     if (loss_p) {
         *loss_p = mean_loss(engine);
     }
@@ -319,8 +320,8 @@ tryst_status tryst_engine_finish(tryst_engine *engine)
     if (!engine) {
         return refuse_null("finish the steps", "engine");
     }
-    if (engine->failed == TRYST_OK && loop_is_open(engine)) {
-        return refuse(TRYST_E_INVALID, "cannot finish the steps: " LOOP_OPEN_TEXT,
+    if (engine->failed == TRYST_OK && step_is_due(engine)) {
+        return refuse(TRYST_E_INVALID, "cannot finish the steps: " STEP_DUE_TEXT,
                       (unsigned long long)engine->frame->id);
     }
     if (engine->failed == TRYST_OK && engine->reduction) {
@@ -382,10 +383,31 @@ tryst_status tryst_engine_stats_get(const tryst_engine *engine,
     return TRYST_OK;
 }
 
+tryst_status tryst_engine_cost_get(const tryst_engine *engine, int stage,
+                                   tryst_engine_cost *cost_p)
+{
+    if (!engine) {
+        return refuse_null("read the figures of a stage", "engine");
+    }
+    if (stage < 0 || stage >= engine->stages_count || !engine->stages[stage]) {
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot read the figures of stage %d: rank %d has no such stage, of "
+            "%d in all",
+            stage, engine->rank, engine->stages_count);
+    }
+    if (!params_writable(cost_p, "tryst_engine_cost")) {
+        return TRYST_E_INVALID;
+    }
+    (void)tryst_sized_write(cost_p, &engine->costs[stage], sizeof *engine->costs);
+    return TRYST_OK;
+}
+
 void tryst_engine_stats_reset(tryst_engine *engine)
 {
     if (engine) {
         engine->stats = (tryst_engine_stats){0};
+        memset(engine->costs, 0, (size_t)engine->stages_count * sizeof *engine->costs);
     }
 }
 

@@ -49,8 +49,8 @@ struct engine_transfer {
     bool early;        /**< a receive of the next step, posted in the step that runs */
 };
 
-/** The scope of a step: of the keys of its micro-batches. In a loop the step before sends
- *  and receives in it, too. */
+/** The scope of a step: of the keys of its micro-batches. The step before receives in it,
+ *  too, where steps follow, and in a loop sends in it. */
 struct engine_scope {
     tryst_step *step; /**< NULL: not open */
 };
@@ -89,7 +89,10 @@ struct tryst_engine {
     struct engine_mark marks[MARKS_COUNT];
     const struct engine_mark *range, *range_end; /**< the actions that run now */
     bool looped;                                 /**< the program is a loop */
-    bool ended;                                  /**< the last step has run */
+    /** Each step but the last promises another: of a loop, or if the caller says so. The
+     *  scope of the next step is open then. */
+    bool follows;
+    bool last; /**< the step that runs, or has run, is the last */
     int stages_count;
     int microbatches_count;
     /** Cells of a stage: those of one step, or of a loop those of two, in turn. */
@@ -103,6 +106,7 @@ struct tryst_engine {
     uint64_t *versions_first;
     /** [stages]: tryst_stage_need.delay, for the rate of updates (engine_rate_of) */
     double *delays;
+    tryst_engine_cost *costs; /**< [stages]: see tryst_engine_cost_get */
     /** [stages]: micro-batches with gradients added since the last update */
     int32_t *pending;
     struct engine_cell *cells; /**< [stages × cells_count] */
@@ -119,8 +123,9 @@ struct tryst_engine {
     size_t receives_posted; /**< all receives of the range before this index are posted */
     size_t receives_taken;  /**< …, and those before this one are in their cells */
     size_t receives_open;   /**< all receives before this index have ended */
-    /** In a loop, the first `early_max` receives of the body are the first ones of the
-     *  epilogue, too, so a step can post them whichever of the two comes next. */
+    /** Where steps follow, the first `early_max` receives of a body can be posted in the
+     *  step before. In a loop they are the first ones of the epilogue, too: whichever of
+     *  the two comes next. */
     size_t early_max;
     size_t early_count; /**< receives of the next step that are posted */
     /** Actions of the longest list of all ranks: the priorities of step k begin at
@@ -131,8 +136,8 @@ struct tryst_engine {
     size_t sends_count;
     struct engine_frame frames[2];
     struct engine_frame *frame; /**< that of the newest step; NULL before the first */
-    /** Scope of step k (from 0) at index k mod 3: those of the frames, and in a loop that
-     *  of the next step. */
+    /** Scope of step k (from 0) at index k mod 3: those of the frames, and where steps
+     *  follow that of the next one. */
     struct engine_scope scopes[3];
     uint64_t newest_id; /**< of the scopes opened so far */
     uint64_t steps_done;

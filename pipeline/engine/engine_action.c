@@ -119,18 +119,27 @@ static void trace_action(tryst_engine *engine, const tryst_action *action,
     tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
 }
 
+void engine_count_action(tryst_engine *engine, const tryst_action *action)
+{
+    engine->stats.action_counts[action->kind]++;
+    engine->costs[action->stage].counts[action->kind]++;
+}
+
 static void add_times(tryst_engine *engine, const tryst_action *action, uint64_t wall_ns,
                       uint64_t cpu_ns)
 {
     tryst_engine_stats *stats = &engine->stats;
+    tryst_engine_cost *cost = &engine->costs[action->stage];
+    cost->wall_ns[action->kind] += wall_ns;
+    cost->cpu_ns[action->kind] += cpu_ns;
     stats->compute_wall_ns += wall_ns;
     stats->compute_cpu_ns += cpu_ns;
     stats->action_wall_ns[action->kind] += wall_ns;
     stats->action_cpu_ns[action->kind] += cpu_ns;
 }
 
-static void add_span(tryst_engine *engine, const tryst_action *action, uint64_t begin_ns,
-                     uint64_t end_ns)
+static void add_span(tryst_engine *engine, const tryst_action *action, bool before,
+                     uint64_t begin_ns, uint64_t end_ns)
 {
     static const tryst_span_kind kinds[TRYST_ACTION_KINDS] = {
         [TRYST_ACTION_FORWARD] = TRYST_SPAN_FORWARD,
@@ -146,16 +155,18 @@ static void add_span(tryst_engine *engine, const tryst_action *action, uint64_t 
                                      .kind = kinds[action->kind],
                                      .stage = action->stage,
                                      .microbatch = action->microbatch,
-                                     .peer = -1});
+                                     .peer = -1,
+                                     .step = before ? -1 : 0});
     trace_action(engine, action, begin_ns, end_ns);
 }
 
-void engine_note_action(tryst_engine *engine, const tryst_action *action,
+void engine_note_action(tryst_engine *engine, size_t index, bool before,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
 {
-    engine->stats.action_counts[action->kind]++;
+    const tryst_action *action = &engine->list->actions[index];
+    engine_count_action(engine, action);
     add_times(engine, action, end_ns - begin_ns, cpu_ns);
-    add_span(engine, action, begin_ns, end_ns);
+    add_span(engine, action, before, begin_ns, end_ns);
 }
 
 /* Let a profile of the step (TRYST_PROFILE) call the computation from here on as programs
@@ -184,7 +195,7 @@ struct engine_call engine_call_pause(tryst_engine *engine, bool cut)
     uint64_t now_ns = tryst_now_ns(engine->params.ctx);
     add_times(engine, call.action, now_ns - call.begin_ns, spent_ns);
     if (cut) {
-        add_span(engine, call.action, call.span_begin_ns, now_ns);
+        add_span(engine, call.action, false, call.span_begin_ns, now_ns);
     }
     engine->call.action = NULL;
     return call;
@@ -269,7 +280,7 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
         engine_device_queued(engine, index, engine->call.begin_ns,
                              thread_cpu_ns() - engine->call.cpu_ns);
     } else {
-        engine->stats.action_counts[action->kind]++;
+        engine_count_action(engine, action);
         engine_call_end(engine);
     }
     if (status != TRYST_OK) {
@@ -312,7 +323,7 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index)
     const tryst_action *action = &engine->list->actions[index];
     struct engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     const struct engine_moment *moment =
-        engine->device.used ? &engine->device.moments[index] : NULL;
+        engine->device.used ? engine_device_moment(engine, index, false) : NULL;
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     uint64_t input_bytes =
         info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
@@ -363,7 +374,7 @@ static tryst_status feed_next(tryst_engine *engine, size_t index)
 {
     for (size_t i = index + 1; engine->device.used && i < engine->range_end->action;
          i++) {
-        if (engine->device.moments[i].fed) {
+        if (engine_device_moment(engine, i, false)->fed) {
             return feed_until(engine, i);
         }
     }

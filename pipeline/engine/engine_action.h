@@ -13,9 +13,11 @@ tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_
 /** Return the stage's own text about its failure; if it has none, the text of
  *  `status`. */
 const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
-/** Add an action that ran from `begin_ns` to `end_ns` to the statistics, the spans and
- *  the trace. */
-void engine_note_action(tryst_engine *engine, const tryst_action *action,
+/** Count an action in the statistics of this rank and of its stage. */
+void engine_count_action(tryst_engine *engine, const tryst_action *action);
+/** Add action `index`, of the step that runs or of the one `before`, to the statistics,
+ *  the spans and the trace. */
+void engine_note_action(tryst_engine *engine, size_t index, bool before,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);
 /** Return the factor of the learning rate of an UPDATE; 0 where the program sets none
  *  (tryst_program_rate_set). */

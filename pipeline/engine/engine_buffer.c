@@ -173,12 +173,19 @@ void buffer_drop(struct buffer *self)
     }
 }
 
+static void buffer_settle(const struct buffer_pool *pool, struct buffer *self)
+{
+    if (self->after && tryst_event_test(pool->handle, self->after) != TRYST_IN_PROGRESS) {
+        self->after = NULL;
+    }
+}
+
 void buffer_pool_settle(struct buffer_pool *pool)
 {
     for (struct buffer_class *self = pool->classes; self; self = self->next) {
         for (struct buffer_chunk *chunk = self->chunks; chunk; chunk = chunk->next) {
             for (size_t i = 0; i < chunk->count; i++) {
-                chunk->buffers[i].after = NULL;
+                buffer_settle(pool, &chunk->buffers[i]);
             }
         }
     }

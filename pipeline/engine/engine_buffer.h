@@ -78,7 +78,7 @@ tryst_status buffer_get_idle(struct buffer_pool *pool, size_t bytes,
                              struct buffer **buffer_p);
 /** Drop one use; dropping the last makes the buffer free for reuse. NULL is allowed. */
 void buffer_drop(struct buffer *self);
-/** Clear `after` of every buffer. All these events must have passed. */
+/** Clear `after` of every buffer where that event has passed. */
 void buffer_pool_settle(struct buffer_pool *pool);
 /** Free all memory. With `leave`, free plain memory only: an operation or the device may
  *  still touch the rest, which is never freed. */

@@ -55,18 +55,18 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Lay out the pinned data of all actions from `base` on, and return their size in bytes.
+/* Lay out the pinned data of all moments from `base` on, and return their size in bytes.
  * With a NULL base only compute the size. */
 static size_t lay_out(tryst_engine *engine, char *base)
 {
     struct engine_device *self = &engine->device;
-    size_t used = 0;
-    for (size_t i = 0; i < engine->list->count; i++) {
-        if (!takes_data(engine, i)) {
+    size_t used = 0, count = engine->list->count;
+    for (size_t i = 0; i < 2 * count; i++) {
+        if (!takes_data(engine, i % count)) {
             continue;
         }
         const tryst_stage_info *info =
-            &engine->stages[engine->list->actions[i].stage]->info;
+            &engine->stages[engine->list->actions[i % count].stage]->info;
         size_t input_bytes =
             info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
         if (base && input_bytes > 0) {
@@ -113,11 +113,11 @@ static tryst_status open_events(tryst_engine *engine)
     if (status == TRYST_OK) {
         status = tryst_event_open(self->handle, &self->idle[1]);
     }
-    for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
-        status = tryst_event_open(engine->device.handle, &engine->device.moments[i].done);
-        if (status == TRYST_OK && takes_data(engine, i)) {
-            status =
-                tryst_event_open(engine->device.handle, &engine->device.moments[i].fed);
+    size_t count = engine->list->count;
+    for (size_t i = 0; i < 2 * count && status == TRYST_OK; i++) {
+        status = tryst_event_open(self->handle, &self->moments[i].done);
+        if (status == TRYST_OK && takes_data(engine, i % count)) {
+            status = tryst_event_open(self->handle, &self->moments[i].fed);
         }
     }
     for (size_t i = 0; i < engine->receives_count && status == TRYST_OK; i++) {
@@ -153,7 +153,7 @@ tryst_status engine_device_open(tryst_engine *engine)
     }
     engine->pool.memory = self->memory;
     engine->pool.device = self->ordinal;
-    self->moments = calloc(engine->list->count + 1, sizeof *self->moments);
+    self->moments = calloc(2 * engine->list->count + 1, sizeof *self->moments);
     status = self->moments ? open_handle(engine) : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
         status = open_pinned(engine);
@@ -166,7 +166,7 @@ static void close_events(tryst_engine *engine)
     const tryst_device *handle = engine->device.handle;
     tryst_event_close(handle, engine->device.idle[0]);
     tryst_event_close(handle, engine->device.idle[1]);
-    for (size_t i = 0; i < engine->list->count; i++) {
+    for (size_t i = 0; i < 2 * engine->list->count; i++) {
         tryst_event_close(handle, engine->device.moments[i].done);
         tryst_event_close(handle, engine->device.moments[i].fed);
     }
@@ -200,15 +200,44 @@ void engine_device_close(tryst_engine *engine)
 
 /* ---- events that have passed ------------------------------------------------------- */
 
+struct engine_moment *engine_device_moment(const tryst_engine *engine, size_t index,
+                                           bool next)
+{
+    size_t half = (size_t)((engine->steps_done + next) % 2);
+    return &engine->device.moments[half * engine->list->count + index];
+}
+
+/* Return the n-th action that was queued; it has not passed. */
+static struct engine_queued *queued_at(struct engine_device *self, uint64_t n)
+{
+    return &self->queue[n % (ENGINE_DEVICE_AHEAD + 1)];
+}
+
+static struct engine_moment *moment_of(const tryst_engine *engine,
+                                       const struct engine_queued *queued)
+{
+    return engine_device_moment(engine, queued->index,
+                                queued->step % 2 != engine->steps_done % 2);
+}
+
+/* Write the step and the name of the first action that has not passed. */
+static void first_left(tryst_engine *engine, uint64_t *step_p, char name[64])
+{
+    const struct engine_queued *first = queued_at(&engine->device, engine->device.passed);
+    *step_p = engine->frame->id - (engine->steps_done - first->step);
+    tryst_action_format(&engine->list->actions[first->index], name, 64);
+}
+
 static tryst_status device_failed(tryst_engine *engine, tryst_status status)
 {
     char name[64];
-    const tryst_action *action = &engine->list->actions[engine->device.passed];
+    uint64_t step;
+    size_t index = queued_at(&engine->device, engine->device.passed)->index;
+    first_left(engine, &step, name);
     return engine_fail(
         engine, status, "step %llu, rank %d: device %d failed at or before %s: %s",
-        (unsigned long long)engine->frame->id, engine->rank, (int)engine->device.ordinal,
-        tryst_action_format(action, name, sizeof name),
-        engine_stage_text(engine->stages[action->stage], status));
+        (unsigned long long)step, engine->rank, (int)engine->device.ordinal, name,
+        engine_stage_text(engine->stages[engine->list->actions[index].stage], status));
 }
 
 /* Record the actions that have ended by now. */
@@ -216,7 +245,8 @@ static tryst_status look(tryst_engine *engine)
 {
     struct engine_device *self = &engine->device;
     while (self->passed < self->queued) {
-        struct engine_moment *moment = &self->moments[self->passed];
+        const struct engine_queued *first = queued_at(self, self->passed);
+        const struct engine_moment *moment = moment_of(engine, first);
         tryst_status status = tryst_event_test(self->handle, moment->done);
         if (status == TRYST_IN_PROGRESS) {
             return TRYST_OK;
@@ -227,8 +257,8 @@ static tryst_status look(tryst_engine *engine)
         uint64_t now_ns = tryst_now_ns(engine->params.ctx);
         uint64_t begin_ns =
             moment->begin_ns > self->passed_ns ? moment->begin_ns : self->passed_ns;
-        engine_note_action(engine, &engine->list->actions[self->passed], begin_ns, now_ns,
-                           moment->cpu_ns);
+        engine_note_action(engine, first->index, first->step < engine->steps_done,
+                           begin_ns, now_ns, moment->cpu_ns);
         self->passed_ns = now_ns;
         self->passed++;
     }
@@ -240,23 +270,23 @@ static tryst_status look(tryst_engine *engine)
 static tryst_status device_late(tryst_engine *engine)
 {
     char name[64];
+    uint64_t step;
     tryst_status status = engine_receive_late(engine);
-    const tryst_action *action = &engine->list->actions[engine->device.passed];
-    return status != TRYST_OK
-               ? status
-               : engine_fail(
-                     engine, TRYST_E_DEADLINE,
-                     "step %llu, rank %d: %s has all its data, but has not ended on "
-                     "device %d for %llu s",
-                     (unsigned long long)engine->frame->id, engine->rank,
-                     tryst_action_format(action, name, sizeof name),
-                     (int)engine->device.ordinal,
-                     (unsigned long long)(engine->params.timeout_ns / 1000000000));
+    if (status != TRYST_OK) {
+        return status;
+    }
+    first_left(engine, &step, name);
+    return engine_fail(engine, TRYST_E_DEADLINE,
+                       "step %llu, rank %d: %s has all its data, but has not ended on "
+                       "device %d for %llu s",
+                       (unsigned long long)step, engine->rank, name,
+                       (int)engine->device.ordinal,
+                       (unsigned long long)(engine->params.timeout_ns / 1000000000));
 }
 
-/* Wait until at most `left` of the queued actions have not ended, and drive transfers
- * meanwhile. */
-static tryst_status wait_until_left(tryst_engine *engine, size_t left)
+/* Wait until the first `passed` of all actions that were queued have ended, and, with
+ * `arrived`, all receives of the step; drive transfers meanwhile. */
+static tryst_status wait_until(tryst_engine *engine, uint64_t passed, bool arrived)
 {
     const struct timespec pause = {.tv_nsec = POLL_PAUSE_NS};
     struct engine_device *self = &engine->device;
@@ -266,7 +296,9 @@ static tryst_status wait_until_left(tryst_engine *engine, size_t left)
         if (status == TRYST_OK) {
             status = engine_reap(engine);
         }
-        if (status != TRYST_OK || self->queued - self->passed <= left) {
+        if (status != TRYST_OK ||
+            (self->passed >= passed &&
+             !(arrived && engine->receives_open < engine->receives_taken))) {
             return status;
         }
         if (tryst_now_ns(engine->params.ctx) - begin_ns > engine->params.timeout_ns) {
@@ -280,12 +312,14 @@ static tryst_status wait_until_left(tryst_engine *engine, size_t left)
 
 /* True if the streams gate and feeder are empty and all queued actions have ended,
  * successfully or not. */
-static bool is_idle(const struct engine_device *self)
+static bool is_idle(tryst_engine *engine)
 {
+    struct engine_device *self = &engine->device;
     bool idle = tryst_event_test(self->handle, self->idle[0]) != TRYST_IN_PROGRESS &&
                 tryst_event_test(self->handle, self->idle[1]) != TRYST_IN_PROGRESS;
-    for (size_t i = self->passed; i < self->queued && idle; i++) {
-        idle = tryst_event_test(self->handle, self->moments[i].done) != TRYST_IN_PROGRESS;
+    for (uint64_t n = self->passed; n < self->queued && idle; n++) {
+        const struct engine_moment *moment = moment_of(engine, queued_at(self, n));
+        idle = tryst_event_test(self->handle, moment->done) != TRYST_IN_PROGRESS;
     }
     return idle;
 }
@@ -300,7 +334,7 @@ bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
     tryst_event_record(self->handle, self->gate, self->idle[0]);
     tryst_event_record(self->handle, self->feeder, self->idle[1]);
     uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
-    while (!is_idle(self)) {
+    while (!is_idle(engine)) {
         if (tryst_now_ns(engine->params.ctx) - begin_ns > timeout_ns) {
             return false;
         }
@@ -311,20 +345,20 @@ bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
     return true;
 }
 
-void engine_device_begin(tryst_engine *engine, size_t index)
-{
-    engine->device.queued = index;
-    engine->device.passed = index;
-}
-
 tryst_status engine_device_room(tryst_engine *engine)
 {
-    return wait_until_left(engine, ENGINE_DEVICE_AHEAD);
+    const struct engine_device *self = &engine->device;
+    uint64_t half = (engine->range_end->action - engine->range->action) / 2;
+    uint64_t left = half < ENGINE_DEVICE_AHEAD ? half : ENGINE_DEVICE_AHEAD;
+    return wait_until(engine, self->queued > left ? self->queued - left : 0, false);
 }
 
-tryst_status engine_device_drain(tryst_engine *engine)
+tryst_status engine_device_end(tryst_engine *engine)
 {
-    tryst_status status = wait_until_left(engine, 0);
+    struct engine_device *self = &engine->device;
+    bool goes_on = engine->follows && !engine->last && engine->steps_done > 0;
+    tryst_status status =
+        wait_until(engine, goes_on ? self->losses_end : self->queued, true);
     if (status == TRYST_OK) {
         buffer_pool_settle(&engine->pool);
     }
@@ -360,7 +394,7 @@ tryst_status engine_device_feed(tryst_engine *engine, size_t index, struct buffe
                                 struct buffer *target)
 {
     struct engine_device *self = &engine->device;
-    struct engine_moment *moment = &self->moments[index];
+    const struct engine_moment *moment = engine_device_moment(engine, index, false);
     const tryst_stage_info *info =
         &engine->stages[engine->list->actions[index].stage]->info;
     tryst_status status = TRYST_OK;
@@ -390,7 +424,7 @@ void engine_device_use(tryst_engine *engine, size_t index, struct buffer *memory
         assert(self->waits_count < ENGINE_DEVICE_WAITS);
         self->waits[self->waits_count++] = memory->after;
     }
-    memory->after = self->moments[index].done;
+    memory->after = engine_device_moment(engine, index, false)->done;
 }
 
 void engine_device_work(tryst_engine *engine, size_t index, void *ready,
@@ -403,25 +437,32 @@ void engine_device_work(tryst_engine *engine, size_t index, void *ready,
     work->waits = self->waits;
     work->waits_count = self->waits_count;
     work->ready = ready;
-    work->done = self->moments[index].done;
+    work->done = engine_device_moment(engine, index, false)->done;
     self->waits_count = 0;
 }
 
 void engine_device_queued(tryst_engine *engine, size_t index, uint64_t begin_ns,
                           uint64_t cpu_ns)
 {
-    struct engine_moment *moment = &engine->device.moments[index];
-    assert(index == engine->device.queued);
+    struct engine_device *self = &engine->device;
+    struct engine_moment *moment = engine_device_moment(engine, index, false);
+    const tryst_action *action = &engine->list->actions[index];
+    assert(self->queued - self->passed <= ENGINE_DEVICE_AHEAD);
     if (begin_ns > moment->begin_ns) {
         moment->begin_ns = begin_ns;
     }
     moment->cpu_ns = cpu_ns;
-    engine->device.queued++;
+    *queued_at(self, self->queued) = (struct engine_queued){index, engine->steps_done};
+    self->queued++;
+    if (action->kind == TRYST_ACTION_FORWARD &&
+        engine->stages[action->stage]->info.is_last) {
+        self->losses_end = self->queued;
+    }
 }
 
-void engine_device_came(tryst_engine *engine, size_t index, uint64_t now_ns)
+void engine_device_came(tryst_engine *engine, size_t index, bool next, uint64_t now_ns)
 {
     if (engine->device.used) {
-        engine->device.moments[index].begin_ns = now_ns;
+        engine_device_moment(engine, index, next)->begin_ns = now_ns;
     }
 }

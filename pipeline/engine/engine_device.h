@@ -13,11 +13,12 @@
  *   used       action waits for `after`, and sets after = the action's `done`
  *
  * Invariants. When the host queues an action, the device has at most ENGINE_DEVICE_AHEAD
- * earlier actions left to do, so buffers return in time and the step can be drawn. A step
- * ends on the host only after the device has done all of its actions; then every event
- * has passed and every `after` is cleared, so no event is recorded again while its last
- * record is still needed. Only sends outlive their step, so each of the two frames has
- * its own events.
+ * earlier actions left to do, and at most half of the step's: so buffers return in time,
+ * and actions of two steps at most are left. A step ends on the host when all of its data
+ * have come and its losses are there; without a promise of another step, when the device
+ * has done all of its actions. Every `after` that has passed is cleared then. So no event
+ * is recorded again while its last record is still needed: those of actions, data and
+ * sends are recorded in every second step.
  *
  * If the stages of this rank are on the host, `used` is false, and no stream, event or
  * pinned memory exists. */
@@ -39,7 +40,7 @@
 
 struct tryst_engine;
 
-/** The events and times of one action. */
+/** The events and times of one action in every second step. */
 struct engine_moment {
     void *done; /**< event: the action no longer uses any buffer */
     void *fed;  /**< event: the action's data are on the device; NULL: it takes no data */
@@ -52,6 +53,12 @@ struct engine_moment {
     uint64_t cpu_ns; /**< CPU time of the host for queueing the action */
 };
 
+/** An action in the device's queue. */
+struct engine_queued {
+    size_t index;
+    uint64_t step; /**< number of the step, as engine->steps_done counts */
+};
+
 struct engine_device {
     bool used;
     tryst_memory_kind memory;
@@ -60,11 +67,14 @@ struct engine_device {
     void *gate;                    /**< stream that waits for operations */
     void *feeder;                  /**< stream that copies data */
     void *idle[2];                 /**< events for the ends of gate and feeder */
-    struct engine_moment *moments; /**< [actions] */
-    size_t queued;                 /**< index of the action that is queued next */
-    size_t passed;                 /**< the host has seen the ends of those before */
-    uint64_t passed_ns;            /**< when the host saw the last of them end */
-    void *pinned;                  /**< data of all actions, then the losses */
+    struct engine_moment *moments; /**< [2 × actions], for even and odd steps */
+    uint64_t queued;               /**< actions that were queued so far */
+    uint64_t passed;               /**< of these, those whose ends the host has seen */
+    /** Action n of those queued, from 0, at index n mod (AHEAD + 1). */
+    struct engine_queued queue[ENGINE_DEVICE_AHEAD + 1];
+    uint64_t losses_end; /**< `queued` behind the last forward that made a loss */
+    uint64_t passed_ns;  /**< when the host saw the last action end */
+    void *pinned;        /**< data of all actions, twice, then the losses */
     size_t pinned_bytes;
     void *waits[ENGINE_DEVICE_WAITS]; /**< events that the next queued action waits for */
     int32_t waits_count;
@@ -82,13 +92,14 @@ bool engine_device_stop(struct tryst_engine *engine, uint64_t timeout_ns);
  *  the device may still use it. */
 void engine_device_close(struct tryst_engine *engine);
 
-/** Begin with action `index`. No action is queued. */
-void engine_device_begin(struct tryst_engine *engine, size_t index);
+/** Return the moment of action `index` in the step that runs, or in the next one. */
+struct engine_moment *engine_device_moment(const struct tryst_engine *engine,
+                                           size_t index, bool next);
 /** Wait until the host may queue one more action; drive transfers meanwhile. */
 tryst_status engine_device_room(struct tryst_engine *engine);
-/** Wait until the device has done all queued actions, and clear every buffer's
- *  `after`. */
-tryst_status engine_device_drain(struct tryst_engine *engine);
+/** End the actions from a mark to another: wait until the step may end (see above), or,
+ *  if it is the first or the last, until the device has done all queued actions. */
+tryst_status engine_device_end(struct tryst_engine *engine);
 
 /** Let the device, not the host, wait for the receive `op` into `memory`. Records the
  *  event `arrived` behind it, and sets memory->after to `arrived`. */
@@ -111,7 +122,9 @@ void engine_device_work(struct tryst_engine *engine, size_t index, void *ready,
  *  time. */
 void engine_device_queued(struct tryst_engine *engine, size_t index, uint64_t begin_ns,
                           uint64_t cpu_ns);
-/** Record that a receive of action `index` arrived at `now_ns`. No effect on the host. */
-void engine_device_came(struct tryst_engine *engine, size_t index, uint64_t now_ns);
+/** Record that a receive of action `index`, of this step or the next, arrived at
+ *  `now_ns`. No effect on the host. */
+void engine_device_came(struct tryst_engine *engine, size_t index, bool next,
+                        uint64_t now_ns);
 
 #endif

@@ -352,7 +352,8 @@ static tryst_status plan_transfers(tryst_engine *engine)
     for (size_t i = 0; i < engine->sends_count; i++) {
         engine->frames[1].sends[i] = engine->frames[0].sends[i];
     }
-    engine->early_max = engine->looped ? count_common_receives(engine) : 0;
+    engine->early_max =
+        engine->looped ? count_common_receives(engine) : engine->receives_count;
     return status;
 }
 
@@ -380,6 +381,7 @@ static uint64_t count_reduced_parts(const tryst_engine *engine)
 static void find_parts(tryst_engine *engine)
 {
     engine->looped = program_is_looped(engine->params.program);
+    engine->follows = engine->looped || engine->params.steps_follow;
     (void)program_list_parts(engine->list, &engine->marks[MARK_BODY].action,
                              &engine->marks[MARK_EPILOGUE].action);
     engine->marks[MARK_END].action = engine->list->count;
@@ -399,6 +401,7 @@ static tryst_status allocate(tryst_engine *engine)
     engine->versions = calloc(stages, sizeof *engine->versions);
     engine->versions_first = calloc(stages, sizeof *engine->versions_first);
     engine->delays = calloc(stages, sizeof *engine->delays);
+    engine->costs = calloc(stages, sizeof *engine->costs);
     engine->pending = calloc(stages, sizeof *engine->pending);
     engine->cells = calloc(stages * (size_t)engine->cells_count, sizeof *engine->cells);
     /* for each action: its own span, a wait, and one span for each of its transfers */
@@ -409,8 +412,9 @@ static tryst_status allocate(tryst_engine *engine)
     engine->losses = calloc(microbatches + 1, sizeof *engine->losses);
     engine->own_losses = calloc(microbatches, sizeof *engine->own_losses);
     bool done = engine->stages && engine->versions && engine->versions_first &&
-                engine->delays && engine->pending && engine->cells && engine->spans &&
-                engine->recomputed && engine->losses && engine->own_losses;
+                engine->delays && engine->costs && engine->pending && engine->cells &&
+                engine->spans && engine->recomputed && engine->losses &&
+                engine->own_losses;
     for (size_t i = 0; done && i < microbatches; i++) {
         engine->losses[i] = (double)NAN;
     }
@@ -450,6 +454,7 @@ void engine_plan_close(tryst_engine *engine)
     free(engine->spans);
     free(engine->cells);
     free(engine->pending);
+    free(engine->costs);
     free(engine->delays);
     free(engine->versions);
     free(engine->versions_first);

@@ -501,7 +501,7 @@ tryst_status engine_reduce_update(tryst_engine *engine, size_t index)
     engine_call_begin(engine, action);
     tryst_status status = stage->ops->update_begin(stage, &update);
     engine_call_end(engine);
-    engine->stats.action_counts[TRYST_ACTION_UPDATE]++;
+    engine_count_action(engine, action);
     if (status != TRYST_OK) {
         char name[64];
         return engine_fail(engine, status, "step %llu, rank %d: %s failed: %s",

@@ -2,8 +2,8 @@
 /* Posts sends and receives, and waits for them.
  *
  * The one idea: receives are posted in the order of need, as soon as the window of
- * receives_ahead_max has room; in a loop also those of the next step, since one follows
- * in any case, with the body or with the epilogue. A send is posted when its bytes exist,
+ * receives_ahead_max has room; where steps follow also those of the next step, of a loop
+ * with the body or with the epilogue. A send is posted when its bytes exist,
  * and is waited for only before the second step after its own, or when the engine
  * finishes. So within a step the engine waits only for the items that the next action
  * needs, and no order of transfers can hang a program that passed the checker.
@@ -159,7 +159,8 @@ static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *
     self->ended = true;
     note_span(engine, self, sends ? TRYST_SPAN_SEND : TRYST_SPAN_RECEIVE, self->begin_ns);
     if (!sends) {
-        engine_device_came(engine, self->action, tryst_now_ns(engine->params.ctx));
+        engine_device_came(engine, self->action, self->early,
+                           tryst_now_ns(engine->params.ctx));
     }
     tryst_op_release(self->op);
     self->op = NULL;
@@ -327,8 +328,8 @@ static struct engine_transfer *next_early(tryst_engine *engine)
 {
     size_t index = engine->marks[MARK_BODY].receive + engine->early_count;
     bool over = index < engine->receives_open && index < engine->receives_taken;
-    bool follows = engine->looped && engine->range_end == &engine->marks[MARK_EPILOGUE];
-    return follows && over && engine->early_count < engine->early_max
+    bool due = engine->follows && !engine->last;
+    return due && over && engine->early_count < engine->early_max
                ? &engine->receives[index]
                : NULL;
 }
@@ -482,7 +483,7 @@ static tryst_status scope_open(tryst_engine *engine, uint64_t number, uint64_t i
     return TRYST_OK;
 }
 
-tryst_status engine_frame_open(tryst_engine *engine, uint64_t step, bool last)
+tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
 {
     struct engine_frame *frame = &engine->frames[engine->steps_done % 2];
     tryst_status status = engine_frame_finish(engine, frame);
@@ -499,7 +500,7 @@ tryst_status engine_frame_open(tryst_engine *engine, uint64_t step, bool last)
     }
     engine->frame = frame;
     status = scope_open(engine, frame->number, step);
-    return status == TRYST_OK && engine->looped && !last
+    return status == TRYST_OK && engine->follows && !engine->last
                ? scope_open(engine, frame->number + 1, step + 1)
                : status;
 }

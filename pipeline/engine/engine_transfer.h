@@ -6,9 +6,9 @@
 
 #include "engine.h"
 
-/** Finish the frame that this step reuses, and open the scope `step`; in a loop, unless
- *  the step is the `last`, that of the next step, too. */
-tryst_status engine_frame_open(tryst_engine *engine, uint64_t step, bool last);
+/** Finish the frame that this step reuses, and open the scope `step`; where steps follow,
+ *  that of the next step, too, unless this one is the last. */
+tryst_status engine_frame_open(tryst_engine *engine, uint64_t step);
 /** Begin with the actions from one mark to another. All receives so far have ended but
  *  those that the step before has posted for this one. */
 void engine_range_begin(tryst_engine *engine, const struct engine_mark *from,

@@ -23,6 +23,7 @@ struct sleep_stage {
     tryst_stage base;
     uint64_t forward_ns;
     uint64_t backward_ns;
+    uint64_t input_grad_ns; /* of a split backward; the rest is the weights' part */
     uint64_t newest;
     bool *filled; /* [slots_count]: a prediction has written the slot */
     int32_t parts_count;
@@ -129,15 +130,15 @@ static tryst_status sleep_stage_backward(tryst_stage *base, const tryst_stage_wo
 static tryst_status sleep_stage_backward_input(tryst_stage *base,
                                                const tryst_stage_work *work)
 {
-    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->backward_ns / 2,
+    return sleep_stage_back(base, work, ((struct sleep_stage *)base)->input_grad_ns,
                             false);
 }
 
 static tryst_status sleep_stage_backward_weight(tryst_stage *base,
                                                 const tryst_stage_work *work)
 {
-    uint64_t whole_ns = ((struct sleep_stage *)base)->backward_ns;
-    return sleep_stage_back(base, work, whole_ns - whole_ns / 2, true);
+    const struct sleep_stage *stage = (struct sleep_stage *)base;
+    return sleep_stage_back(base, work, stage->backward_ns - stage->input_grad_ns, true);
 }
 
 /* Check that all parts have the newest version, before the stage does `what`. */
@@ -336,6 +337,9 @@ tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
     info->split_backward = true;
     stage->forward_ns = model->sleep_forward_ns;
     stage->backward_ns = model->sleep_backward_ns;
+    bool split = model->sleep_input_grad_ns > 0 || model->sleep_weight_grad_ns > 0;
+    stage->input_grad_ns =
+        split ? model->sleep_input_grad_ns : model->sleep_backward_ns / 2;
     if (!slots_open(stage) || !parts_open(stage, model)) {
         sleep_stage_close(&stage->base);
         return TRYST_E_NOMEM;

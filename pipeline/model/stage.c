@@ -13,6 +13,7 @@
 #include "pipeline/host/host.h"
 #include "pipeline/host/sleep_stage.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,20 +44,23 @@ static const char *parse_ms(const char *text, uint64_t *time_ns_p)
     return end;
 }
 
+/* Read the times of F and B, or of F, I and W. */
 static tryst_status parse_sleep(const char *times, tryst_model *model)
 {
-    uint64_t forward_ns = 0, backward_ns = 0;
-    const char *rest = parse_ms(times, &forward_ns);
-    if (!rest || *rest != ',') {
-        return TRYST_E_CONFIG;
+    uint64_t times_ns[3] = {0, 0, 0};
+    int count = 0;
+    const char *rest = parse_ms(times, &times_ns[count++]);
+    while (rest && *rest == ',' && count < 3) {
+        rest = parse_ms(rest + 1, &times_ns[count++]);
     }
-    rest = parse_ms(rest + 1, &backward_ns);
-    if (!rest || *rest) {
+    if (!rest || *rest || count < 2) {
         return TRYST_E_CONFIG;
     }
     model->kind = TRYST_MODEL_SLEEP;
-    model->sleep_forward_ns = forward_ns;
-    model->sleep_backward_ns = backward_ns;
+    model->sleep_forward_ns = times_ns[0];
+    model->sleep_backward_ns = times_ns[1] + times_ns[2];
+    model->sleep_input_grad_ns = count == 3 ? times_ns[1] : 0;
+    model->sleep_weight_grad_ns = times_ns[2];
     return TRYST_OK;
 }
 
@@ -76,7 +80,8 @@ static tryst_status model_parse(const char *text, tryst_model *model)
     return refuse(TRYST_E_CONFIG,
                   "cannot parse the model \"%s\": unknown kind; use mlp, gpt, or "
                   "sleep:F_ms,B_ms with the "
-                  "milliseconds of a forward and of a backward (sleep:10,20)",
+                  "milliseconds of a forward and of a backward (sleep:10,20), or "
+                  "sleep:F_ms,I_ms,W_ms with those of a backward's two parts",
                   text);
 }
 
@@ -112,6 +117,10 @@ static void model_fill(tryst_model *model)
     if (model->sleep_activation_bytes == 0) {
         model->sleep_activation_bytes = 4096;
     }
+    if (model->sleep_backward_ns == 0) {
+        model->sleep_backward_ns =
+            model->sleep_input_grad_ns + model->sleep_weight_grad_ns;
+    }
 }
 
 /* True if a matrix of a stage would have too many elements for BLAS and the stages, which
@@ -124,6 +133,22 @@ static int model_is_too_large(const tryst_model *model)
     return rows * wide > INT32_MAX || wide * model->hidden > INT32_MAX ||
            rows * model->vocabulary > INT32_MAX ||
            (double)model->seq * model->seq > INT32_MAX;
+}
+
+/* Check the times of both parts of a backward that sleeps. */
+static tryst_status sleep_check(const tryst_model *model)
+{
+    uint64_t input_ns = model->sleep_input_grad_ns;
+    uint64_t weight_ns = model->sleep_weight_grad_ns;
+    if ((input_ns == 0 && weight_ns == 0) ||
+        input_ns + weight_ns == model->sleep_backward_ns) {
+        return TRYST_OK;
+    }
+    return refuse(TRYST_E_INVALID,
+                  "cannot use the model: its backward sleeps %" PRIu64
+                  " ns, but the parts of it %" PRIu64 " and %" PRIu64
+                  " ns; let them add up, or the backward be 0",
+                  model->sleep_backward_ns, input_ns, weight_ns);
 }
 
 static tryst_status model_check(const tryst_model *model)
@@ -166,7 +191,7 @@ static tryst_status model_check(const tryst_model *model)
                                        "2^31 elements or more; make hidden, "
                                        "seq or microbatch_size smaller");
     }
-    return TRYST_OK;
+    return sleep_check(model);
 }
 
 /* Resolve `model` into this version's struct, with its struct_size set. */

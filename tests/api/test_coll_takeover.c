@@ -539,7 +539,7 @@ static void killed_main(struct harness_rank *rank)
 
 static void test_killed(void **state)
 {
-    unsigned kills = (unsigned)harness_setting("TRYST_TEST_KILLS", 6);
+    unsigned kills = (unsigned)harness_setting("TRYST_TEST_KILLS", unit_cases(6));
     if (!harness_has_processes())
         skip();
     for (unsigned i = 0; i < kills; i++, seed++)
@@ -586,7 +586,7 @@ static void refused_main(struct harness_rank *rank)
         "cuMemHostAlloc",       "cuEventCreate",
         "cuStreamIsCapturing"};
     uint64_t id = 0;
-    for (unsigned nth = 1; nth < 5; nth++)
+    for (unsigned nth = 1; nth <= unit_cases(4); nth++)
         for (unsigned i = 0; i < COUNT_OF(functions); i++) {
             struct job job; /* a context's first wait opens what others use */
             job_open(&job, rank, nth % 2 ? 30000 : 200000);

@@ -43,6 +43,7 @@ for bench in pp_bench tryst-bench; do
     offers 'schedules' '' $bench ''
     offers '1f1b gpipe pipedream-2bw' '' $bench --schedule ''
     offers 'pipedream pipedream-2bw' '1f1b' $bench schedules --trace pi
+    offers '--costs --trace --microbatches -m' '--steps' $bench schedules -
     offers 'self' '' $bench --transport ''
 done
 for file in "$bash_dir"/*; do

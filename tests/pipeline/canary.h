@@ -40,6 +40,7 @@ struct canary {
     /** device_canary.h: the functions that run in the stream */
     const tryst_stage_ops *host_ops;
     void *stream;
+    uint64_t updates_queued; /**< device_canary.h: `newest` when all queued calls ran */
     int errors_count;
     char error[256]; /**< the first error */
 };

@@ -79,6 +79,7 @@ static tryst_status update(tryst_stage *stage, const tryst_stage_update *params)
     struct call *made = calloc(1, sizeof *made);
     *made = (struct call){.self = self, .update = *params};
     fake_device_call(self->stream, run_call, made);
+    self->updates_queued++;
     if (params->done) {
         tryst_event_record(NULL, self->stream, params->done);
     }
@@ -100,8 +101,50 @@ static tryst_status predict(tryst_stage *stage, const tryst_stage_prediction *pr
 
 static void versions(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p)
 {
-    ((const struct canary *)stage)->host_ops->versions(stage, oldest_p, newest_p);
+    const struct canary *self = (const struct canary *)stage;
+    self->host_ops->versions(stage, oldest_p, newest_p);
+    *newest_p = self->updates_queued;
 }
+
+/* ---- steps ------------------------------------------------------------------------- */
+
+/* The begin of a step, or the end of one. */
+struct boundary {
+    struct canary *self;
+    uint64_t step;
+    bool ends, last;
+};
+
+static void run_boundary(void *arg)
+{
+    struct boundary *boundary = arg;
+    if (boundary->ends) {
+        canary_end(boundary->self);
+    } else {
+        boundary->self->last = boundary->last;
+        canary_begin(boundary->self, boundary->step);
+    }
+    free(boundary);
+}
+
+static void boundary_queue(struct boundary boundary)
+{
+    struct boundary *made = malloc(sizeof *made);
+    *made = boundary;
+    fake_device_call(boundary.self->stream, run_boundary, made);
+}
+
+void device_canary_begin(struct canary *self, uint64_t step, bool last)
+{
+    boundary_queue((struct boundary){.self = self, .step = step, .last = last});
+}
+
+void device_canary_end(struct canary *self)
+{
+    boundary_queue((struct boundary){.self = self, .ends = true});
+}
+
+/* ---- open and close ---------------------------------------------------------------- */
 
 void device_canary_init(struct canary *self)
 {
@@ -117,6 +160,7 @@ void device_canary_init(struct canary *self)
     self->host_ops = self->base.ops;
     self->base.ops = &ops;
     self->base.info.memory = TRYST_MEMORY_CUDA;
+    self->updates_queued = self->newest;
     tryst_stream_open(NULL, 0, &self->stream);
 }
 

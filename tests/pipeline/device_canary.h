@@ -8,7 +8,10 @@
 
 /** Turn an initialised canary into a canary on the device; `self->base` keeps working. */
 void device_canary_init(struct canary *self);
-/** Wait for queued work, which is the update at the end of a step. */
+/** Queue canary_begin of a step, or of the `last` one, and canary_end. */
+void device_canary_begin(struct canary *self, uint64_t step, bool last);
+void device_canary_end(struct canary *self);
+/** Wait for queued work. */
 void device_canary_finish(struct canary *self);
 void device_canary_close(struct canary *self);
 

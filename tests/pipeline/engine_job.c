@@ -35,36 +35,55 @@ int job_use_device(void **state)
     return 0;
 }
 
-static void each_stage(struct rank_job *self, uint64_t step,
-                       void (*fn)(struct canary *, uint64_t))
+enum edge { BEGIN, BEGIN_LAST, END, FINISH };
+
+static void stage_edge(struct canary *stage, uint64_t step, enum edge edge)
+{
+    if (edge == FINISH) {
+        if (job_on_device) {
+            device_canary_finish(stage);
+        }
+    } else if (edge == END) {
+        (job_on_device ? device_canary_end : canary_end)(stage);
+    } else if (job_on_device) {
+        device_canary_begin(stage, step, edge == BEGIN_LAST);
+    } else {
+        stage->last = edge == BEGIN_LAST;
+        canary_begin(stage, step);
+    }
+}
+
+/* Tell the canaries of a rank that a step begins or ends, or let them end their work. */
+static void each_stage(const struct rank_job *self, uint64_t step, enum edge edge)
 {
     struct job *owner = self->owner;
     for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
         if (tryst_program_rank_of(owner->program, stage) == self->rank) {
-            fn(&owner->stages[stage], step);
+            stage_edge(&owner->stages[stage], step, edge);
         }
     }
 }
 
-static void stage_end(struct canary *self, uint64_t step)
+/* True if a stage of the rank has work left on the device. */
+static bool is_busy(const struct rank_job *self)
 {
-    (void)step;
-    canary_end(self);
-}
-
-static void set_last(struct canary *self, uint64_t last)
-{
-    self->last = last > 0;
+    bool busy = false;
+    for (int i = 0; job_on_device && i < tryst_program_stages(self->owner->program);
+         i++) {
+        busy = busy || (tryst_program_rank_of(self->owner->program, i) == self->rank &&
+                        !fake_device_idle(self->owner->stages[i].stream));
+    }
+    return busy;
 }
 
 static tryst_status run_steps(struct rank_job *self, tryst_engine *engine)
 {
     struct job *owner = self->owner;
-    bool looped = program_loops(owner->program);
+    bool follow = owner->steps_follow || program_loops(owner->program);
     tryst_status status = TRYST_OK;
     for (uint64_t i = 0; i < owner->steps_count && status == TRYST_OK; i++) {
         uint64_t step = owner->first_step + i;
-        bool last = looped && i + 1 == owner->steps_count;
+        bool last = follow && i + 1 == owner->steps_count;
         if (self->rank == owner->dying_rank && step == 2) {
             fake_kill(owner->world, self->rank);
             return TRYST_OK;
@@ -73,12 +92,16 @@ static tryst_status run_steps(struct rank_job *self, tryst_engine *engine)
             tryst_engine_abort(engine, TRYST_E_INVALID, "the disk is full");
             return TRYST_E_INVALID;
         }
-        each_stage(self, last, set_last);
-        each_stage(self, step, canary_begin);
+        each_stage(self, step, last ? BEGIN_LAST : BEGIN);
         status = last ? tryst_engine_step_last(engine, step, &self->loss)
                       : tryst_engine_step(engine, step, &self->loss);
+        double mean =
+            (tryst_program_microbatches(owner->program) - 1) / 2.0 + (double)step;
+        self->losses_wrong +=
+            status == TRYST_OK && !isnan(self->loss) && fabs(self->loss - mean) > 1e-9;
+        self->busy_ends |= i < 64 && is_busy(self) ? UINT64_C(1) << i : 0;
         if (status == TRYST_OK) {
-            each_stage(self, step, stage_end);
+            each_stage(self, step, END);
         }
         if (i == 0) {
             self->posted_first = fake_posted(owner->world, self->rank);
@@ -88,7 +111,11 @@ static tryst_status run_steps(struct rank_job *self, tryst_engine *engine)
     for (size_t i = 0; i < self->spans_count; i++) {
         self->span_kinds |= 1u << spans[i].kind;
     }
-    return status == TRYST_OK ? tryst_engine_finish(engine) : status;
+    status = status == TRYST_OK ? tryst_engine_finish(engine) : status;
+    if (status == TRYST_OK) {
+        each_stage(self, 0, FINISH);
+    }
+    return status;
 }
 
 void *job_rank_main(void *arg)
@@ -107,6 +134,7 @@ void *job_rank_main(void *arg)
                                         .program = owner->program,
                                         .stages = stages,
                                         .feed = canary_feed,
+                                        .steps_follow = owner->steps_follow,
                                         .timeout_ns = owner->timeout_ns,
                                         .memory_bytes_max = owner->memory_bytes_max};
     tryst_engine *engine = NULL;
@@ -119,6 +147,10 @@ void *job_rank_main(void *arg)
         self->last_error_set = strcmp(tryst_last_error(), self->error) == 0;
         self->stats.struct_size = sizeof self->stats;
         assert_int_equal(tryst_engine_stats_get(engine, &self->stats), TRYST_OK);
+        for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
+            self->costs[stage].struct_size = sizeof self->costs[stage];
+            (void)tryst_engine_cost_get(engine, stage, &self->costs[stage]);
+        }
         tryst_engine_close(engine);
     }
     return NULL;
@@ -179,6 +211,7 @@ void job_expect_success(struct job *self, const char *name)
             fail_msg("%s, rank %d: %s (seed %llu)", name, rank, self->ranks[rank].error,
                      (unsigned long long)job_seed);
         }
+        assert_int_equal(self->ranks[rank].losses_wrong, 0);
     }
     for (int stage = 0; stage < tryst_program_stages(self->program); stage++) {
         if (self->stages[stage].errors_count > 0) {

@@ -22,8 +22,12 @@ struct rank_job {
     char error[1024];
     bool last_error_set; /**< tryst_last_error is the engine's text */
     double loss;
+    int losses_wrong; /**< steps with another loss than the mean of their micro-batches */
     tryst_engine_stats stats;
+    tryst_engine_cost costs[JOB_STAGES_MAX]; /**< of its own stages; else zeros */
     int posted_first; /**< receives posted when the first step ends */
+    /** Bit n: a stage on the device had work left when step n (below 64) ended. */
+    uint64_t busy_ends;
     size_t spans_count;
     uint32_t span_kinds; /**< bit k: the last step has a span of kind k */
 };
@@ -35,6 +39,7 @@ struct job {
     struct rank_job ranks[JOB_STAGES_MAX];
     uint64_t steps_count;
     uint64_t first_step; /**< id of the first step */
+    bool steps_follow; /**< tryst_engine_params.steps_follow; steps of a loop do anyway */
     uint64_t timeout_ns;
     uint64_t memory_bytes_max;
     int absent_rank;   /**< never starts; -1: none */

@@ -193,6 +193,15 @@ void fake_device_finish(void *stream)
     pthread_mutex_unlock(&lock);
 }
 
+bool fake_device_idle(void *stream)
+{
+    const struct fake_stream *self = stream;
+    pthread_mutex_lock(&lock);
+    bool idle = !self->first && !self->busy;
+    pthread_mutex_unlock(&lock);
+    return idle;
+}
+
 tryst_status tryst_stream_open(const tryst_device *device, bool urgent, void **stream_p)
 {
     (void)device;

@@ -21,6 +21,8 @@ int fake_device_left(void);
 /** Queue `fn(arg)` in a stream; fake_device_finish waits until the stream is empty. */
 void fake_device_call(void *stream, void (*fn)(void *arg), void *arg);
 void fake_device_finish(void *stream);
+/** Return true if the stream has nothing left to do. */
+bool fake_device_idle(void *stream);
 /** Return the number of copies done since fake_device_begin. */
 int fake_device_copied(void);
 /** Queue a wait until `fn(arg)` is true; the stream calls `fn` repeatedly. */

@@ -113,6 +113,53 @@ static void test_buffers_stop_growing(void **state)
     tryst_program_close(program);
 }
 
+/* Check that the figures of a rank's stages add up to the rank's. */
+static void check_sums(const struct rank_job *self, int stages)
+{
+    for (int kind = 0; kind < TRYST_ACTION_KINDS; kind++) {
+        uint64_t counts = 0, wall_ns = 0, cpu_ns = 0;
+        for (int stage = 0; stage < stages; stage++) {
+            counts += self->costs[stage].counts[kind];
+            wall_ns += self->costs[stage].wall_ns[kind];
+            cpu_ns += self->costs[stage].cpu_ns[kind];
+        }
+        assert_true(counts == self->stats.action_counts[kind]);
+        assert_true(wall_ns == self->stats.action_wall_ns[kind]);
+        assert_true(cpu_ns == self->stats.action_cpu_ns[kind]);
+    }
+}
+
+/* Two stages on a rank, one with slow actions: each has figures of its own. */
+static void test_costs_of_stages(void **state)
+{
+    static const struct job_listed list[] = {
+        F(0, 0, 0, 0), F(0, 2, 0, 0), I(0, 2, 0, 0), W(0, 2, 0, 0), B(0, 0, 0, 0),
+        F(0, 0, 1, 0), F(0, 2, 1, 0), I(0, 2, 1, 0), W(0, 2, 1, 0), B(0, 0, 1, 0),
+        U(0, 0, 1),    U(0, 2, 1),    F(1, 1, 0, 0), B(1, 1, 0, 0), F(1, 1, 1, 0),
+        B(1, 1, 1, 0), U(1, 1, 1)};
+    tryst_program *program = job_program(2, 3, 2, list, sizeof list / sizeof *list);
+    struct job *self = malloc(sizeof *self);
+    job_init(self, program, 0);
+    self->stages[2].delay_max_ns = 20000000;
+    job_run(self);
+    for (int rank = 0; rank < 2; rank++) {
+        check_sums(&self->ranks[rank], 3);
+    }
+    const tryst_engine_cost *costs = self->ranks[0].costs;
+    assert_true(costs[0].counts[TRYST_ACTION_BACKWARD] == JOB_STEPS * 2);
+    assert_true(costs[0].counts[TRYST_ACTION_INPUT_GRAD] == 0);
+    assert_true(costs[2].counts[TRYST_ACTION_BACKWARD] == 0);
+    assert_true(costs[2].counts[TRYST_ACTION_INPUT_GRAD] == JOB_STEPS * 2);
+    assert_true(costs[2].counts[TRYST_ACTION_UPDATE] == JOB_STEPS);
+    assert_true(costs[2].wall_ns[TRYST_ACTION_FORWARD] >
+                costs[0].wall_ns[TRYST_ACTION_FORWARD]);
+    assert_true(costs[1].counts[TRYST_ACTION_FORWARD] == 0); /* of another rank */
+    assert_true(self->ranks[1].costs[1].counts[TRYST_ACTION_FORWARD] == JOB_STEPS * 2);
+    job_expect_success(self, "costs of stages");
+    free(self);
+    tryst_program_close(program);
+}
+
 /* ---- failures ---------------------------------------------------------------------- */
 
 /* A rank dies between two steps: every other rank ends with an error that names it, and
@@ -365,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_other_shapes),
         cmocka_unit_test(test_buffers_stop_growing),
+        cmocka_unit_test(test_costs_of_stages),
         cmocka_unit_test(test_dead_rank),
         cmocka_unit_test(test_aborted),
         cmocka_unit_test(test_silence_ends),
@@ -374,6 +422,7 @@ int main(void)
         JOB_ON_DEVICE(test_schedules),
         JOB_ON_DEVICE(test_other_shapes),
         JOB_ON_DEVICE(test_buffers_stop_growing),
+        JOB_ON_DEVICE(test_costs_of_stages),
         JOB_ON_DEVICE(test_dead_rank),
         JOB_ON_DEVICE(test_aborted),
         JOB_ON_DEVICE(test_silence_ends),

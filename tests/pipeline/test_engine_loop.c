@@ -273,12 +273,13 @@ static void test_refused(void **state)
     assert_int_equal(tryst_engine_finish(self.engine), TRYST_OK); /* nothing has begun */
     single_step(&self, 7, false);
     expect_refused(tryst_engine_step(self.engine, 9, NULL),
-                   "cannot run step 9 behind step 7: a loop has begun step 8 already");
+                   "cannot run step 9 behind step 7, which has begun step 8");
     expect_refused(tryst_engine_step_last(self.engine, 7, NULL), "cannot run step 7");
     single_step(&self, 8, false);
     expect_refused(tryst_engine_finish(self.engine),
-                   "cannot finish the steps: step 8 was not the last, so micro-batches "
-                   "are in flight; end a loop by tryst_engine_step_last");
+                   "cannot finish the steps: step 8 was not the last, and has begun the "
+                   "next one; end steps that follow one another by "
+                   "tryst_engine_step_last");
     single_step(&self, 9, true);
     assert_int_equal(tryst_engine_finish(self.engine), TRYST_OK);
     expect_refused(tryst_engine_step(self.engine, 10, NULL),

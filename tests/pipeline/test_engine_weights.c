@@ -18,6 +18,14 @@
 
 /* ---- a replay on canaries ---------------------------------------------------------- */
 
+/* Let both stages have made so many versions. */
+static void newest_set(struct job *self, uint64_t newest)
+{
+    for (int i = 0; i < 2; i++) {
+        self->stages[i].newest = self->stages[i].updates_queued = newest;
+    }
+}
+
 static void begin_all(struct job *self, uint64_t step)
 {
     for (int i = 0; i < tryst_program_stages(self->program); i++) {
@@ -92,7 +100,7 @@ static void test_versions_before_first(void **state)
     assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
     struct job *self = malloc(sizeof *self);
     job_init(self, program, 100000);
-    self->stages[0].newest = self->stages[1].newest = 5;
+    newest_set(self, 5);
     job_run(self);
     expect_one_behind(self, 5);
     for (int stage = 0; stage < 2; stage++) {
@@ -112,7 +120,7 @@ static void test_replay_before_first(void **state)
     tryst_program *program = one_behind_open();
     struct job *self = malloc(sizeof *self);
     job_init(self, program, 0);
-    self->stages[0].newest = self->stages[1].newest = 5;
+    newest_set(self, 5);
     replay_well(self);
     begin_all(self, JOB_STEPS); /* on a device, wait for the last update */
     expect_one_behind(self, 5);

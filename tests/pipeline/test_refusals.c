@@ -142,6 +142,14 @@ static void test_engine(void **state)
     INVALID(tryst_engine_stats_get(NULL, &stats), "NULL");
     INVALID(tryst_engine_stats_get(at.engine, NULL), "NULL");
     INVALID(tryst_engine_stats_get(at.engine, &stats), "struct_size");
+    tryst_engine_cost cost = {.counts = {7}};
+    INVALID(tryst_engine_cost_get(NULL, 0, &cost), "engine is NULL");
+    INVALID(tryst_engine_cost_get(at.engine, 0, NULL), "NULL");
+    INVALID(tryst_engine_cost_get(at.engine, 0, &cost), "struct_size");
+    cost.struct_size = sizeof cost;
+    INVALID(tryst_engine_cost_get(at.engine, -1, &cost), "stage -1");
+    INVALID(tryst_engine_cost_get(at.engine, 1, &cost), "no such stage");
+    assert_true(cost.counts[0] == 7);
 }
 
 /* ---- stage.h ----------------------------------------------------------------------- */

@@ -290,6 +290,11 @@ static tryst_status stats_call(void *sized)
     return tryst_engine_stats_get(at.engine, sized);
 }
 
+static tryst_status engine_cost_call(void *sized)
+{
+    return tryst_engine_cost_get(at.engine, 0, sized);
+}
+
 static void test_structs(void **state)
 {
     static const struct sized_row rows[] = {
@@ -322,6 +327,7 @@ static void test_structs(void **state)
         SIZED_OUTPUT(tryst_stage_memory, memory_call, TRYST_OK),
         SIZED_OUTPUT(tryst_stage_part, part_call, TRYST_OK),
         SIZED_OUTPUT(tryst_engine_stats, stats_call, TRYST_OK),
+        SIZED_OUTPUT(tryst_engine_cost, engine_cost_call, TRYST_OK),
     };
     (void)state;
     sized_check(rows, COUNT_OF(rows));

@@ -70,15 +70,25 @@ static void test_parse(void **state)
     assert_int_equal(model.sleep_forward_ns, 1500000);
     assert_int_equal(model.sleep_backward_ns, 20000000);
     assert_int_equal(model.layers, 3);
+    assert_int_equal(tryst_model_parse("sleep:1,2.5,0.5", &model), TRYST_OK);
+    assert_int_equal(model.sleep_forward_ns, 1000000);
+    assert_int_equal(model.sleep_backward_ns, 3000000);
+    assert_int_equal(model.sleep_input_grad_ns, 2500000);
+    assert_int_equal(model.sleep_weight_grad_ns, 500000);
+    assert_int_equal(tryst_model_parse("sleep:1,2", &model), TRYST_OK);
+    assert_int_equal(model.sleep_backward_ns, 2000000);
+    assert_int_equal(model.sleep_input_grad_ns, 0);
+    assert_int_equal(model.sleep_weight_grad_ns, 0);
     static const char *const bad[] = {
-        "",          "GPT",         "sleep",       "sleep:",
-        "sleep:1",   "sleep:1,",    "sleep:1,2,3", "sleep:-1,2",
-        "sleep:1 2", "sleep:nan,1", "sleep:1,inf", "gpt2"};
+        "",          "GPT",         "sleep",         "sleep:",       "sleep:1",
+        "sleep:1,",  "sleep:1,2,",  "sleep:1,2,3,4", "sleep:1,2,-3", "sleep:-1,2",
+        "sleep:1 2", "sleep:nan,1", "sleep:1,inf",   "gpt2"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         tryst_model before = model;
         (void)tryst_last_error_set(TRYST_OK, "%s", "");
         assert_int_equal(tryst_model_parse(bad[i], &model), TRYST_E_CONFIG);
         assert_non_null(strstr(tryst_last_error(), "sleep:F_ms,B_ms"));
+        assert_non_null(strstr(tryst_last_error(), "sleep:F_ms,I_ms,W_ms"));
         assert_memory_equal(&before, &model, sizeof(model));
     }
 }
@@ -538,6 +548,41 @@ static void test_sleep(void **state)
     chain_close(&c);
 }
 
+/* Both parts of a split backward have times of their own, which add up to the whole. */
+static void test_sleep_split(void **state)
+{
+    tryst_model model = {.struct_size = sizeof(model),
+                         .kind = TRYST_MODEL_SLEEP,
+                         .layers = 1,
+                         .sleep_input_grad_ns = 1000000,
+                         .sleep_weight_grad_ns = 9000000};
+    tryst_model resolved = {.struct_size = sizeof(resolved)};
+    struct chain c;
+    (void)state;
+    assert_int_equal(tryst_model_resolve(&model, &resolved), TRYST_OK);
+    assert_int_equal(resolved.sleep_backward_ns, 10000000);
+    assert_int_equal(tryst_model_resolve(&resolved, &resolved), TRYST_OK);
+    resolved.sleep_backward_ns++;
+    assert_int_equal(tryst_model_resolve(&resolved, &resolved), TRYST_E_INVALID);
+    assert_non_null(strstr(tryst_last_error(), "1000000 and 9000000 ns"));
+    chain_open(&model, 1, 1, NULL, 1, &c);
+    tryst_stage *stage = c.stages[0];
+    assert_true(chain_forward(&c, 0, 0) == 0);
+    uint64_t least_ns = UINT64_MAX;
+    for (int i = 0; i < 20; i++) {
+        uint64_t begin = now_ns();
+        assert_int_equal(stage->ops->backward_input(stage, &c.works[0]), TRYST_OK);
+        uint64_t middle = now_ns();
+        assert_int_equal(stage->ops->backward_weight(stage, &c.works[0]), TRYST_OK);
+        uint64_t end = now_ns();
+        assert_true(middle - begin >= 1000000);
+        assert_true(end - middle >= 9000000);
+        least_ns = middle - begin < least_ns ? middle - begin : least_ns;
+    }
+    assert_true(least_ns < 4000000); /* a wake-up may be late, but not all of them */
+    chain_close(&c);
+}
+
 /* ---- memory ------------------------------------------------------------------------ */
 
 /* The linker redirects the stages' allocations here (--wrap). */
@@ -607,7 +652,7 @@ int main(void)
         cmocka_unit_test(test_blas_threads), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_versions),     cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_parameters),   cmocka_unit_test(test_sleep),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_sleep_split),  cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

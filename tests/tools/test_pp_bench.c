@@ -272,6 +272,37 @@ static void test_layer_a_rank(void **state)
     }
 }
 
+static double forward_of(const struct json *document, size_t stage)
+{
+    const struct json *costs = json_item(json_member(document, "stage_costs"), stage);
+    return json_number_of(json_member(costs, "forward_s"));
+}
+
+/* Two stages of a rank have costs of their own: of five layers over four stages the first
+ * one has two. Other load of the machine may hide that in a run. */
+static void test_costs_of_stages(void **state)
+{
+    char words[320];
+    double two_layers_s = 0, one_layer_s = 0;
+    (void)state;
+    snprintf(words, sizeof words,
+             "-n 2 --model mlp --layers 5 --hidden 128 --schedule interleaved:v=2 "
+             "--microbatches 4 --steps 4 --json %s",
+             in_folder("costs.json"));
+    for (int i = 0; i < 5 && two_layers_s < 1.3 * one_layer_s + 1e-9; i++) {
+        expect_exit(bench(words), words, 0);
+        struct json *document = load_json("costs.json");
+        assert_int_equal(json_count(json_member(document, "stage_costs")), 4);
+        expect_number(document, "first_step_predicted_s");
+        expect_number(document, "step_predicted_s");
+        two_layers_s = forward_of(document, 0);
+        one_layer_s = forward_of(document, 2);
+        mem_free(document);
+    }
+    assert_true(one_layer_s > 0);
+    assert_true(two_layers_s >= 1.3 * one_layer_s);
+}
+
 /* With --json - stdout is only JSON. */
 static void test_json_on_stdout(void **state)
 {
@@ -624,11 +655,11 @@ static void test_kill_100(void **state)
 static int run_group(const char *group)
 {
     const struct CMUnitTest usage[] = {
-        cmocka_unit_test(test_refuses),      cmocka_unit_test(test_refuses_files),
-        cmocka_unit_test(test_help),         cmocka_unit_test(test_leaves_behind),
-        cmocka_unit_test(test_draws_a_loop), cmocka_unit_test(test_json_on_stdout),
-        cmocka_unit_test(test_csv),          cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_layer_a_rank),
+        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_refuses_files),
+        cmocka_unit_test(test_help),           cmocka_unit_test(test_leaves_behind),
+        cmocka_unit_test(test_draws_a_loop),   cmocka_unit_test(test_costs_of_stages),
+        cmocka_unit_test(test_json_on_stdout), cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_faults),         cmocka_unit_test(test_layer_a_rank),
     };
     const struct CMUnitTest matrix[] = {cmocka_unit_test(test_matrix),
                                         cmocka_unit_test(test_matrix_gpt)};

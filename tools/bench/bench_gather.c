@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers all results at rank 0, by key. The facts come first, since they have the sizes
- * of spans and traces; then spans, traces and weights. */
+ * of spans and traces; then the costs of stages, spans, traces and weights. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +87,7 @@ static tryst_status gathering_close(struct bench_run *run, struct gathering *sel
 
 struct own {
     struct bench_facts facts;
+    tryst_engine_cost *costs; /* [stages]; zeros: the stage is on another rank */
     const tryst_span *spans;
     char *trace;
     uint64_t *links; /* [ranks], with --report: payload bytes sent to each */
@@ -171,6 +172,22 @@ static tryst_status links_count(struct bench_run *run, struct own *self)
                                     "cannot count the bytes of links: out of memory");
 }
 
+/* Read the figures of this rank's stages. */
+static tryst_status copy_costs(struct bench_run *run, struct own *self)
+{
+    int stages = tryst_program_stages(run->options->program);
+    self->costs = calloc((size_t)stages, sizeof *self->costs);
+    for (int stage = 0; self->costs && stage < stages; stage++) {
+        self->costs[stage].struct_size = sizeof *self->costs;
+        if (run->stages[stage]) {
+            (void)tryst_engine_cost_get(run->engine, stage, &self->costs[stage]);
+        }
+    }
+    return self->costs ? TRYST_OK
+                       : bench_fail(run, TRYST_E_NOMEM,
+                                    "cannot gather the costs of stages: out of memory");
+}
+
 static void own_close(const struct bench_run *run, struct own *self)
 {
     for (int i = 0; self->weights && i < tryst_program_stages(run->options->program);
@@ -178,6 +195,7 @@ static void own_close(const struct bench_run *run, struct own *self)
         free(self->weights[i]);
     }
     free(self->weights);
+    free(self->costs);
     free(self->links);
     free(self->trace);
 }
@@ -192,6 +210,9 @@ static tryst_status own_open(struct bench_run *run, struct own *self)
     self->facts.cores_count = usable_cores();
     self->facts.local_size = tryst_group_local_size(run->group);
     tryst_status status = copy_weights(run, self);
+    if (status == TRYST_OK) {
+        status = copy_costs(run, self);
+    }
     if (status == TRYST_OK && run->options->report) {
         status = links_count(run, self);
     }
@@ -210,6 +231,10 @@ static tryst_status send_all(struct bench_run *run, const struct own *self,
     int stages = tryst_program_stages(run->options->program);
     tryst_status status = gathering_add(run, under_way, true, 0, "facts", 0,
                                         (void *)&self->facts, sizeof self->facts);
+    if (status == TRYST_OK) {
+        status = gathering_add(run, under_way, true, 0, "costs", 0, self->costs,
+                               (size_t)stages * sizeof *self->costs);
+    }
     if (status == TRYST_OK) {
         status = gathering_add(run, under_way, true, 0, "spans", 0, (void *)self->spans,
                                self->facts.spans_count * sizeof *self->spans);
@@ -254,8 +279,14 @@ static tryst_status receive_rank(struct bench_run *run, struct bench_result *res
         return bench_fail(run, TRYST_E_NOMEM,
                           "cannot gather the results of rank %d: out of memory", rank);
     }
-    tryst_status status = gathering_add(run, under_way, false, rank, "spans", 0,
-                                        result->spans[rank], spans_bytes);
+    size_t stages = (size_t)tryst_program_stages(run->options->program);
+    tryst_status status = gathering_add(run, under_way, false, rank, "costs", 0,
+                                        result->costs + (size_t)rank * stages,
+                                        stages * sizeof *result->costs);
+    if (status == TRYST_OK) {
+        status = gathering_add(run, under_way, false, rank, "spans", 0,
+                               result->spans[rank], spans_bytes);
+    }
     if (status == TRYST_OK) {
         status = gathering_add(run, under_way, false, rank, "trace", 0,
                                result->traces[rank], facts->trace_bytes);
@@ -358,13 +389,15 @@ static tryst_status result_open(struct bench_run *run, struct bench_result *resu
     result->ranks_count = run->size;
     result->weights_count = tryst_model_weights_count(&run->options->model);
     result->facts = calloc(ranks, sizeof *result->facts);
+    result->costs = calloc(ranks * (size_t)tryst_program_stages(run->options->program),
+                           sizeof *result->costs);
     result->spans = calloc(ranks, sizeof *result->spans);
     result->traces = calloc(ranks, sizeof *result->traces);
     result->weights = calloc(result->weights_count + 1, sizeof *result->weights);
     bool copied = copies_open(run, result), links = run->options->report != NULL;
     result->links = links ? calloc(ranks * ranks, sizeof *result->links) : NULL;
-    if (!copied || (links && !result->links) || !result->facts || !result->spans ||
-        !result->traces || !result->weights) {
+    if (!copied || (links && !result->links) || !result->facts || !result->costs ||
+        !result->spans || !result->traces || !result->weights) {
         return bench_fail(run, TRYST_E_NOMEM,
                           "cannot gather the results of %zu ranks: out of memory", ranks);
     }
@@ -393,7 +426,7 @@ static tryst_status gather(struct bench_run *run, const struct own *self,
     size_t stages = (size_t)tryst_program_stages(run->options->program);
     struct gathering under_way;
     tryst_status status = gathering_open(
-        run, (1 + (size_t)run->size) * stages + 3 * (size_t)run->size + 4, &under_way);
+        run, (1 + (size_t)run->size) * stages + 4 * (size_t)run->size + 5, &under_way);
     if (status != TRYST_OK) {
         return status;
     }
@@ -433,6 +466,7 @@ void bench_result_close(struct bench_result *result)
         free(result->copies[i]);
     }
     free(result->facts);
+    free(result->costs);
     free(result->spans);
     free(result->traces);
     free(result->links);

@@ -46,9 +46,7 @@ static void run_print(const struct page *page)
 /* Write what was measured beside what the schedule alone would take. */
 static void bound_print(const struct page *page)
 {
-    const tryst_engine_stats *stats = &page->result->facts[0].stats;
-    const struct bench_figures *figures = page->figures;
-    double span_ns = (double)(stats->end_ns - stats->begin_ns);
+    const struct bench_step *bound = bench_figures_step(page->figures);
     tool_html_section(page->out, "Schedule: measured beside its bound");
     tool_html_note(page->out,
                    "The bound is the simulated schedule with the measured costs of its "
@@ -56,9 +54,9 @@ static void bound_print(const struct page *page)
     tool_html_table_begin(page->out, TOOL_HTML_OPEN, "measured beside the bound",
                           "mean\tmeasured\tbound");
     tool_html_row(page->out, "step, ms", "%.3f\t%.3f",
-                  span_ns / 1e6 / (double)stats->steps_count, figures->step_s * 1e3);
-    tool_html_row(page->out, "bubble, %", "%.1f\t%.1f", 100 * figures->measured_mean,
-                  100 * figures->predicted_mean);
+                  bench_step_measured_s(page->result) * 1e3, bound->step_s * 1e3);
+    tool_html_row(page->out, "bubble, %", "%.1f\t%.1f",
+                  100 * page->figures->measured_mean, 100 * bound->bubble);
     tool_html_table_end(page->out);
 }
 

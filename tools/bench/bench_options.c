@@ -23,7 +23,7 @@
 
 static const char help[] =
     "Usage: pp_bench [options]\n"
-    "  or:  pp_bench schedules [--trace NAME] [-n RANKS] [--microbatches N]\n"
+    "  or:  pp_bench schedules [options]\n"
     "\n"
     "Train a small model on the bytes of a file, its layers spread over ranks\n"
     "(pipeline parallelism), and report the cost. Started by tryst-run, torchrun or\n"
@@ -39,7 +39,7 @@ static const char help[] =
     "last\n"
     "                           backward, and end all sums before the next step\n"
     "      --model MODEL        gpt, mlp, or sleep:F_MS,B_MS, with stages that only\n"
-    "                           sleep (gpt)\n"
+    "                           sleep, or sleep:F_MS,I_MS,W_MS (gpt)\n"
     "      --sleep-gradient SIZE\n"
     "                           with --dp, gradient of a layer that sleeps, such as 4M\n"
     "                           (0)\n"

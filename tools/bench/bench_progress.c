@@ -22,6 +22,11 @@ static void model_print(FILE *out, const tryst_model *model)
         fprintf(out, ", forward %g ms, backward %g ms",
                 (double)model->sleep_forward_ns / 1e6,
                 (double)model->sleep_backward_ns / 1e6);
+        if (model->sleep_input_grad_ns > 0 || model->sleep_weight_grad_ns > 0) {
+            fprintf(out, " (of the input %g ms, of the weights %g ms)",
+                    (double)model->sleep_input_grad_ns / 1e6,
+                    (double)model->sleep_weight_grad_ns / 1e6);
+        }
         return;
     }
     fprintf(out, ", hidden %d", model->hidden);
@@ -71,6 +76,9 @@ static void step_print(const struct bench_run *run, uint64_t done, uint64_t now_
             (unsigned long long)done, options->steps);
     if (run->losses_ended > 0 && bench_computes(options)) {
         fprintf(out, "  loss %.4f", run->losses[run->losses_ended - 1]);
+        if (run->losses_ended < done) {
+            fprintf(out, " (step %llu)", (unsigned long long)run->losses_ended);
+        }
     }
     if (tokens > 0) {
         fprintf(out, "  %.1f k tokens/s", tokens * (double)done / seconds / 1e3);

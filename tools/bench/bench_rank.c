@@ -229,6 +229,7 @@ static tryst_status open_engine_at(struct bench_run *run, uint64_t step)
                                         .feed = run->data ? feed : NULL,
                                         .feed_arg = run,
                                         .reduce_at_end = options->no_overlap,
+                                        .steps_follow = true,
                                         .memory_bytes_max = run->memory_bytes_left};
     tryst_status status = tryst_engine_open(&params, &run->engine);
     return status == TRYST_OK ? status
@@ -384,8 +385,8 @@ static tryst_status train_step(struct bench_run *run, uint64_t step)
 {
     double loss = 0;
     uint64_t begin_ns = tryst_now_ns(run->ctx);
-    bool ends =
-        step + 1 == (uint64_t)run->options->steps && bench_loops(run->options->program);
+    bool ends = step + 1 == (uint64_t)run->options->steps ||
+                step + 1 == (uint64_t)run->options->sync_steps; /* of this engine */
     tryst_status status =
         ends ? tryst_engine_step_last(run->engine, SCOPE_OF_STEP0 + step, &loss)
              : tryst_engine_step(run->engine, SCOPE_OF_STEP0 + step, &loss);
@@ -431,7 +432,9 @@ static tryst_status train(struct bench_run *run)
             status = train_step(run, step);
         }
         if (status == TRYST_OK && run->rank == 0 && bench_progress_due(run, step)) {
-            status = note_losses(run, step + 1, true);
+            /* rank 0 may be a part of a step ahead of the last stage: a wait for the
+             * loss would delay its next step */
+            status = note_losses(run, step + 1, step + 1 == steps);
             bench_progress_step(run, step);
         }
         if (status != TRYST_OK) {

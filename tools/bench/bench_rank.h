@@ -30,8 +30,10 @@ struct bench_facts {
 struct bench_result {
     int ranks_count;
     struct bench_facts *facts; /**< [ranks] */
-    tryst_span **spans;        /**< [ranks]: spans of the last step */
-    char **traces;             /**< [ranks]: a JSON document each; "": no trace */
+    /** [ranks × stages]: figures of the stages of each rank, zeros for the others */
+    tryst_engine_cost *costs;
+    tryst_span **spans; /**< [ranks]: spans of the last step */
+    char **traces;      /**< [ranks]: a JSON document each; "": no trace */
     /** [ranks × ranks], with --report: payload bytes from the one to the other */
     uint64_t *links;
     float *weights; /**< all weights of the model, in layer order */

@@ -3,8 +3,9 @@
  *
  * Bubble, measured: the fraction of time in which a rank ran no action, from the end of
  * the first step (which fills caches and opens connections) to the end of the last; a
- * single step is measured whole. Predicted: the simulator's bubble, from the measured
- * costs of the actions and the cores that the ranks share, with free communication. The
+ * single step is measured whole. Predicted: the simulator's bubble of a step that follows
+ * others (bench_predict.c), of a single step that of the first, from the measured costs
+ * of the actions and the cores that the ranks share, with free communication. The
  * difference is the cost of communication and other load of the machine.
  *
  * With replicas, the waits for sums of gradients are part of the waiting; the simulated
@@ -31,30 +32,30 @@
 
 /* ---- figures ----------------------------------------------------------------------- */
 
-/* Return the mean cost of an action on the ranks that hold `stage`. */
+/* Return the mean time of a stage's actions of one kind, over all replicas. */
 static double mean_cost(const struct bench_run *run, const struct bench_result *result,
                         int stage, tryst_action_kind kind)
 {
-    uint64_t total = 0, count = 0;
+    uint64_t total_ns = 0, count = 0;
     for (int rank = 0; rank < run->size; rank++) {
-        const tryst_engine_stats *stats = &result->facts[rank].stats;
-        if (bench_rank_has(run->options->program, rank, stage)) {
-            total += bench_computes(run->options) ? stats->action_cpu_ns[kind]
-                                                  : stats->action_wall_ns[kind];
-            count += stats->action_counts[kind];
-        }
+        const tryst_engine_cost *cost =
+            &result->costs[rank * tryst_program_stages(run->options->program) + stage];
+        total_ns +=
+            bench_computes(run->options) ? cost->cpu_ns[kind] : cost->wall_ns[kind];
+        count += cost->counts[kind];
     }
-    return count > 0 ? (double)total / (double)count / 1e9 : 0;
+    return count > 0 ? (double)total_ns / (double)count / 1e9 : 0;
 }
 
-/* Return a rank's waits in `steps` steps of the simulated schedule. In several
- * consecutive steps, each takes the makespan; a single step ends for a rank with its last
- * action. */
-static double simulated_wait(const tryst_sim *sim, int rank, uint64_t steps)
+const struct bench_step *bench_figures_step(const struct bench_figures *self)
 {
-    const tryst_sim_rank *self = &sim->ranks[rank];
-    double end_s = steps > 1 ? sim->makespan_s : self->last_s;
-    return (double)steps * (end_s - self->busy_s);
+    return self->first_alone ? &self->prediction.first : &self->prediction.later;
+}
+
+double bench_step_measured_s(const struct bench_result *result)
+{
+    const tryst_engine_stats *stats = &result->facts[0].stats;
+    return (double)(stats->end_ns - stats->begin_ns) / 1e9 / (double)stats->steps_count;
 }
 
 static double waiting_s(const struct bench_result *result, int rank)
@@ -62,92 +63,47 @@ static double waiting_s(const struct bench_result *result, int rank)
     return (double)result->facts[rank].stats.wait_ns / 1e9;
 }
 
+/* Return a rank's waits in as many simulated steps as were measured. */
+static double waiting_predicted_s(const struct bench_result *result,
+                                  const struct bench_figures *self, int rank)
+{
+    return (double)result->facts[rank].stats.steps_count *
+           bench_figures_step(self)->ranks[rank].wait_s;
+}
+
 /* Return exposed communication: the waiting that the simulated schedule does not
  * contain. */
 static double exposed_s(const struct bench_result *result,
                         const struct bench_figures *self, int rank)
 {
-    double exposed = waiting_s(result, rank) - self->waiting_s[rank];
+    double exposed = waiting_s(result, rank) - waiting_predicted_s(result, self, rank);
     return exposed > 0 ? exposed : 0;
 }
 
-/* Simulate `steps` steps of a loop, or one step of a program that is none. */
-static tryst_status simulate(const tryst_program *program, int steps,
-                             const tryst_sim_params *params, tryst_sim **sim_p)
+static tryst_action_costs stage_costs(const struct bench_run *run,
+                                      const struct bench_result *result, int stage)
 {
-    tryst_program *flat = NULL;
-    bool loops = bench_loops(program);
-    tryst_status status = loops ? tryst_program_unroll(program, steps, &flat) : TRYST_OK;
-    if (status == TRYST_OK) {
-        status = tryst_program_simulate(loops ? flat : program, params, sim_p);
-    }
-    tryst_program_close(flat);
-    return status;
-}
-
-/* Steps after which a loop runs as in all later steps. */
-#define STEADY_STEPS 4
-
-/* Predict bubble and waits. A step of a loop is the difference between two runs of which
- * one has a step more; a run of a single step is that step. */
-static tryst_status predict_program(const struct bench_run *run,
-                                    const struct bench_result *result,
-                                    const tryst_sim_params *params,
-                                    struct bench_figures *self)
-{
-    const tryst_program *program = run->options->program;
-    tryst_sim *sim = NULL, *shorter = NULL;
-    bool steady = bench_loops(program) && run->options->steps > 1;
-    tryst_status status = simulate(program, steady ? STEADY_STEPS + 1 : 1, params, &sim);
-    if (status == TRYST_OK && steady) {
-        status = simulate(program, STEADY_STEPS, params, &shorter);
-    }
-    if (status == TRYST_OK) {
-        self->step_s = sim->makespan_s - (steady ? shorter->makespan_s : 0);
-    }
-    for (int rank = 0; status == TRYST_OK && rank < run->size; rank++) {
-        uint64_t steps = result->facts[rank].stats.steps_count;
-        tryst_sim_rank *of = &sim->ranks[rank];
-        if (steady) {
-            double busy_s = of->busy_s - shorter->ranks[rank].busy_s;
-            self->predicted[rank] = self->step_s > 0 ? 1 - busy_s / self->step_s : 0;
-            self->waiting_s[rank] = (double)steps * (self->step_s - busy_s);
-        } else {
-            self->predicted[rank] = of->bubble_makespan;
-            self->waiting_s[rank] = simulated_wait(sim, rank, steps);
-        }
-        self->predicted_mean += self->predicted[rank] / run->size;
-    }
-    tryst_sim_free(sim);
-    tryst_sim_free(shorter);
-    return status;
+    return (tryst_action_costs){
+        .forward_s = mean_cost(run, result, stage, TRYST_ACTION_FORWARD),
+        .backward_s = mean_cost(run, result, stage, TRYST_ACTION_BACKWARD),
+        .input_grad_s = mean_cost(run, result, stage, TRYST_ACTION_INPUT_GRAD),
+        .weight_grad_s = mean_cost(run, result, stage, TRYST_ACTION_WEIGHT_GRAD),
+        .update_s = mean_cost(run, result, stage, TRYST_ACTION_UPDATE),
+        .predict_s = mean_cost(run, result, stage, TRYST_ACTION_PREDICT)};
 }
 
 static tryst_status predict(const struct bench_run *run,
                             const struct bench_result *result, struct bench_figures *self)
 {
     const tryst_program *program = run->options->program;
-    int stages = tryst_program_stages(program);
-    tryst_action_costs *costs = calloc((size_t)stages, sizeof *costs);
-    if (!costs) {
-        return TRYST_E_NOMEM;
-    }
-    for (int i = 0; i < stages; i++) {
-        costs[i] = (tryst_action_costs){
-            .forward_s = mean_cost(run, result, i, TRYST_ACTION_FORWARD),
-            .backward_s = mean_cost(run, result, i, TRYST_ACTION_BACKWARD),
-            .input_grad_s = mean_cost(run, result, i, TRYST_ACTION_INPUT_GRAD),
-            .weight_grad_s = mean_cost(run, result, i, TRYST_ACTION_WEIGHT_GRAD),
-            .update_s = mean_cost(run, result, i, TRYST_ACTION_UPDATE),
-            .predict_s = mean_cost(run, result, i, TRYST_ACTION_PREDICT)};
+    for (int i = 0; i < tryst_program_stages(program); i++) {
+        self->costs[i] = stage_costs(run, result, i);
     }
     const tryst_sim_params params = {
         .struct_size = sizeof params,
-        .costs = costs,
+        .costs = self->costs,
         .cores_count = bench_computes(run->options) ? self->cores_count : 0};
-    tryst_status status = predict_program(run, result, &params, self);
-    free(costs);
-    return status;
+    return bench_predict(program, &params, &self->prediction);
 }
 
 static void measure(const struct bench_run *run, const struct bench_result *result,
@@ -177,10 +133,11 @@ static tryst_status figures_open(const struct bench_run *run,
                                  struct bench_figures *self)
 {
     *self = (struct bench_figures){
+        .first_alone = run->options->steps - run->options->sync_steps < 2,
         .measured = calloc((size_t)run->size, sizeof *self->measured),
-        .predicted = calloc((size_t)run->size, sizeof *self->predicted),
-        .waiting_s = calloc((size_t)run->size, sizeof *self->waiting_s)};
-    if (!self->measured || !self->predicted || !self->waiting_s) {
+        .costs = calloc((size_t)tryst_program_stages(run->options->program),
+                        sizeof *self->costs)};
+    if (!self->measured || !self->costs) {
         return TRYST_E_NOMEM;
     }
     measure(run, result, self);
@@ -190,8 +147,8 @@ static tryst_status figures_open(const struct bench_run *run,
 static void figures_close(struct bench_figures *self)
 {
     free(self->measured);
-    free(self->predicted);
-    free(self->waiting_s);
+    free(self->costs);
+    bench_prediction_close(&self->prediction);
 }
 
 /* ---- table ------------------------------------------------------------------------- */
@@ -216,13 +173,13 @@ static void table_row(FILE *out, const struct bench_result *result,
     char peak[16];
     char sent[16];
     char received[16];
-    fprintf(out, "%4d %8.3f %8.3f %8.3f %8.3f %7.1f %% %7.1f %% %11s %10s %10s\n", rank,
-            (double)stats->compute_wall_ns / 1e9, (double)stats->compute_cpu_ns / 1e9,
-            waiting_s(result, rank), exposed_s(result, self, rank),
-            100 * self->measured[rank], 100 * self->predicted[rank],
-            bytes_text(stats->peak_activation_bytes, peak),
-            bytes_text(stats->bytes_sent, sent),
-            bytes_text(stats->bytes_received, received));
+    fprintf(
+        out, "%4d %8.3f %8.3f %8.3f %8.3f %7.1f %% %7.1f %% %11s %10s %10s\n", rank,
+        (double)stats->compute_wall_ns / 1e9, (double)stats->compute_cpu_ns / 1e9,
+        waiting_s(result, rank), exposed_s(result, self, rank),
+        100 * self->measured[rank], 100 * bench_figures_step(self)->ranks[rank].bubble,
+        bytes_text(stats->peak_activation_bytes, peak),
+        bytes_text(stats->bytes_sent, sent), bytes_text(stats->bytes_received, received));
 }
 
 /* Return the time in which a rank had nothing to compute until a sum of gradients was
@@ -251,6 +208,25 @@ static void reduce_print(FILE *out, const struct bench_run *run,
         sum / run->size, most);
 }
 
+/* Print which steps the table is about, and how long they take. */
+static void steps_print(FILE *out, const struct bench_result *result,
+                        const struct bench_figures *self)
+{
+    fprintf(out, "step: %.4f s measured, %.4f s predicted", bench_step_measured_s(result),
+            bench_figures_step(self)->step_s);
+    if (self->first_alone) {
+        fputs("\n(Measured and predicted: the first step alone.)\n", out);
+        return;
+    }
+    fprintf(out,
+            "; the first step alone: %.4f s predicted\n"
+            "(Measured: without the first step, which fills caches and opens "
+            "connections.\n"
+            "Predicted: a step that follows others, simulated from the costs of its "
+            "actions.)\n",
+            self->prediction.first.step_s);
+}
+
 void bench_table_print(FILE *out, const struct bench_run *run,
                        const struct bench_result *result,
                        const struct bench_figures *self)
@@ -266,10 +242,7 @@ void bench_table_print(FILE *out, const struct bench_run *run,
     if (run->options->replicas > 1) {
         reduce_print(out, run, result);
     }
-    fprintf(out, "%s\n",
-            steps > 1
-                ? "(without the first step, which fills caches and opens connections)"
-                : "(of a single step)");
+    steps_print(out, result, self);
     if (self->cores_count > 0 && run->size > self->cores_count &&
         bench_computes(run->options)) {
         fprintf(out,
@@ -329,11 +302,30 @@ static void ranks_write(FILE *file, const struct bench_result *result,
         real_write(file, "compute_wall_s", (double)stats->compute_wall_ns / 1e9);
         real_write(file, "compute_cpu_s", (double)stats->compute_cpu_ns / 1e9);
         real_write(file, "waiting_s", waiting_s(result, rank));
-        real_write(file, "waiting_predicted_s", self->waiting_s[rank]);
+        real_write(file, "waiting_predicted_s", waiting_predicted_s(result, self, rank));
         real_write(file, "exposed_communication_s", exposed_s(result, self, rank));
         real_write(file, "bubble_measured", self->measured[rank]);
-        real_write(file, "bubble_predicted", self->predicted[rank]);
+        real_write(file, "bubble_predicted",
+                   bench_figures_step(self)->ranks[rank].bubble);
         real_write(file, "reduce_wait_s", reduce_wait_s(result, rank));
+        fputc('}', file);
+    }
+    fputc(']', file);
+}
+
+static void costs_write(FILE *file, const struct bench_run *run,
+                        const struct bench_figures *self)
+{
+    fprintf(file, ",\n \"stage_costs\": [");
+    for (int i = 0; i < tryst_program_stages(run->options->program); i++) {
+        const tryst_action_costs *costs = &self->costs[i];
+        fprintf(file, "%s\n  {\"stage\": %d", i ? "," : "", i);
+        real_write(file, "forward_s", costs->forward_s);
+        real_write(file, "backward_s", costs->backward_s);
+        real_write(file, "input_grad_s", costs->input_grad_s);
+        real_write(file, "weight_grad_s", costs->weight_grad_s);
+        real_write(file, "update_s", costs->update_s);
+        real_write(file, "predict_s", costs->predict_s);
         fputc('}', file);
     }
     fputc(']', file);
@@ -357,9 +349,11 @@ static void document_write(FILE *file, const struct bench_run *run,
     steps_write(file, options, result);
     real_write(file, "tokens_per_s", self->tokens_per_s);
     real_write(file, "bubble_measured", self->measured_mean);
-    real_write(file, "bubble_predicted", self->predicted_mean);
-    real_write(file, "step_predicted_s", self->step_s);
+    real_write(file, "bubble_predicted", bench_figures_step(self)->bubble);
+    real_write(file, "step_predicted_s", bench_figures_step(self)->step_s);
+    real_write(file, "first_step_predicted_s", self->prediction.first.step_s);
     ranks_write(file, result, self);
+    costs_write(file, run, self);
     tool_json_member(file, "weights_digest", result->digest);
     if (options->check) {
         tool_json_member(file, "check", result->checked ? "passed" : "failed");
@@ -462,7 +456,7 @@ static tryst_status write_timeline(struct bench_run *run,
     snprintf(subtitle, sizeof subtitle,
              "%s with %d layers; %sbubble %.1f %% measured, %.1f %% predicted%s",
              tryst_model_kind_name(options->model.kind), options->model.layers, steps,
-             100 * self->measured_mean, 100 * self->predicted_mean,
+             100 * self->measured_mean, 100 * bench_figures_step(self)->bubble,
              self->cores_count > 0 && run->size > self->cores_count &&
                      bench_computes(run->options)
                  ? "; fewer cores than ranks"

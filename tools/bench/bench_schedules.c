@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements "pp_bench schedules": the list of all schedules, and the trace of one: the
- * weight version that each F and B reads, and how many UPDATEs late its gradient is. */
+/* Implements "pp_bench schedules": the list of all schedules, what each takes
+ * (bench_costs.c), and the trace of one: the weight version that each F and B reads, and
+ * how many UPDATEs late its gradient is. */
 #include "bench_schedules.h"
 
 #include <getopt.h>
@@ -11,6 +12,7 @@
 #include <tryst/pipeline.h>
 
 #include "bench_options.h"
+#include "tools/bench/predict/bench_costs.h"
 
 /* Steps of a loop in a trace. */
 #define TRACE_STEPS 3
@@ -29,13 +31,23 @@ static const char help[] =
     "                           that are predicted from the version. A loop is shown "
     "for\n"
     "                           three steps\n"
-    "  -n RANKS                 of the trace (4)\n"
-    "      --microbatches N     of the trace's step (8)\n"
+    "      --costs F,I,W|FILE   print what each schedule takes by the simulator: a step\n"
+    "                           that follows others, the bubbles of the first step and\n"
+    "                           of that one, the most activations on a rank, in\n"
+    "                           micro-batches, and the transfers of a step from rank to\n"
+    "                           rank. F, I and W are the ms of a rank for a forward and\n"
+    "                           for both parts of a backward, B takes I + W, and chunks\n"
+    "                           of a rank share them; transfers take no time. Or a FILE\n"
+    "                           with a line \"F I W\" for each of equal parts of the\n"
+    "                           model, such as one for each stage\n"
+    "  -n RANKS                 of the trace or the costs (4)\n"
+    "  -m, --microbatches N     of a step of them (8)\n"
     "  -h, --help               print this\n"
     "      --version            print the version, the commit and the modules\n";
 
 struct options {
     const char *trace;
+    const char *costs;
     int ranks;
     int microbatches;
 };
@@ -43,8 +55,9 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 static const struct tool_option rows[] = {
     {"trace", 0, TOOL_TEXT, AT(trace), .value = bench_schedule_name},
+    {"costs", 0, TOOL_TEXT, AT(costs)},
     {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 256},
-    {"microbatches", 0, TOOL_COUNT, AT(microbatches), 1, 1024},
+    {"microbatches", 'm', TOOL_COUNT, AT(microbatches), 1, 1024},
 };
 #undef AT
 
@@ -205,6 +218,15 @@ int bench_schedules(int argc, char **argv)
     if (optind < argc) {
         fprintf(stderr, "%s: %s: not an option; see --help\n", name, argv[optind]);
         return 2;
+    }
+    if (options.trace && options.costs) {
+        fprintf(stderr, "%s: --costs: prints all schedules; leave out --trace\n", name);
+        return 2;
+    }
+    if (options.costs) {
+        return bench_costs_print(name, options.costs, options.ranks, options.microbatches)
+                   ? 0
+                   : 2;
     }
     if (!options.trace) {
         list_print();

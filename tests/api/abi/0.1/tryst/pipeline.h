@@ -269,6 +269,7 @@ typedef struct tryst_engine_params {
     uint64_t timeout_ns;
     uint64_t memory_bytes_max;
     bool reduce_at_end;
+    bool steps_follow;
 } tryst_engine_params;
 
 TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
@@ -313,6 +314,16 @@ typedef struct tryst_engine_stats {
 TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
                                               tryst_engine_stats *stats_p);
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
+
+typedef struct tryst_engine_cost {
+    size_t struct_size;
+    uint64_t counts[16];
+    uint64_t wall_ns[16];
+    uint64_t cpu_ns[16];
+} tryst_engine_cost;
+
+TRYST_API tryst_status tryst_engine_cost_get(const tryst_engine *engine, int stage,
+                                             tryst_engine_cost *cost_p);
 
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);

@@ -29,6 +29,8 @@ typedef struct tryst_model {
     uint64_t sleep_backward_ns;
     uint64_t sleep_activation_bytes;
     uint64_t sleep_gradient_bytes;
+    uint64_t sleep_input_grad_ns;
+    uint64_t sleep_weight_grad_ns;
 } tryst_model;
 
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model);
