@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -265,12 +267,47 @@ static void test_reductions(void **state)
     }
 }
 
+static void expect_equal_lists(const tryst_program *a, const tryst_program *b, int rank)
+{
+    size_t count_a = 0, count_b = 0;
+    const tryst_action *of_a = tryst_program_actions(a, rank, &count_a);
+    const tryst_action *of_b = tryst_program_actions(b, rank, &count_b);
+    assert_int_equal(count_a, count_b);
+    for (size_t i = 0; i < count_a; i++) {
+        char text_a[64], text_b[64];
+        assert_string_equal(tryst_action_format(&of_a[i], text_a, sizeof text_a),
+                            tryst_action_format(&of_b[i], text_b, sizeof text_b));
+    }
+}
+
+/* A file of two copies keeps the REDUCE_GRADs, and gets its UPDATEs back. */
+static void test_file(void **state)
+{
+    static const char *const names[] = {"chimera", "dualpipe", "hanayo:waves=2"};
+    char path[] = "/tmp/tryst-copies-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        tryst_program *program = generate(names[k], 4, 8), *loaded = NULL;
+        assert_int_equal(tryst_program_save_csv(program, path), TRYST_OK);
+        assert_int_equal(tryst_program_load_csv(path, &loaded), TRYST_OK);
+        for (int rank = 0; rank < 4; rank++) {
+            expect_equal_lists(program, loaded, rank);
+        }
+        tryst_program_close(program);
+        tryst_program_close(loaded);
+    }
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chimera), cmocka_unit_test(test_dualpipe),
         cmocka_unit_test(test_hanayo),  cmocka_unit_test(test_hanayo_unit),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
