@@ -156,6 +156,7 @@ typedef struct tryst_schedule_params {
     /** UPDATEs over which the rate of a stage with stale gradients rises to the full rate
      *  [0: always the full rate]; see tryst_program_rate_set. */
     int32_t rate;
+    int32_t waves; /**< hanayo: waves, over two stages on each rank for each [1] */
 } tryst_schedule_params;
 
 /** A value of tryst_schedule_params.group: PyTorch's choice, microbatches / max(1,
@@ -169,8 +170,11 @@ typedef struct tryst_schedule_params {
  *
  *  `schedule` is a name, or a name with options, "interleaved:v=2,group=4", which replace
  *  those of `params`: v, group (a number or "torch"), every, inflight, cap, updates,
- *  recompute (never, except_last, always), rate. An option that the schedule does not
- *  have is refused.
+ *  recompute (never, except_last, always), rate, waves. An option that the schedule does
+ *  not have is refused.
+ *
+ *  Some schedules run two copies of the model in opposite directions: each stage is then
+ *  on two ranks, with a REDUCE_GRAD before its UPDATE.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1 or above 2^29 - 1,
  *           or more stages than that),
@@ -184,9 +188,9 @@ TRYST_API tryst_status tryst_program_generate(const char *schedule,
 /** Copy a program `replicas_count` times, as data parallelism over whole pipelines does.
  *
  *  Copy d of rank r is rank d × ranks + r, and its micro-batch m is d × micro-batches +
- *  m, of so many times more. Each stage gets a REDUCE_GRAD behind its last backward
- *  before each UPDATE, where it has none. One copy has the same ranks and micro-batches
- *  as `program`, and no REDUCE_GRAD is added.
+ *  m, of so many times more. Each stage that is on several ranks of the result gets a
+ *  REDUCE_GRAD behind its last backward before each UPDATE, where it has none. One copy
+ *  has the same ranks and micro-batches as `program`.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (replicas_count below 1, or more
  *           ranks or micro-batches than an int32_t counts)
@@ -204,7 +208,8 @@ enum {
     TRYST_SCHEDULE_CAP = 16,
     TRYST_SCHEDULE_UPDATES = 32,
     TRYST_SCHEDULE_RECOMPUTE = 64,
-    TRYST_SCHEDULE_RATE = 128
+    TRYST_SCHEDULE_RATE = 128,
+    TRYST_SCHEDULE_WAVES = 256
 };
 
 /** A named schedule. */
@@ -218,8 +223,8 @@ typedef struct tryst_schedule {
      *  schedule's own defaults. Return NULL, or the sentence with which the generation is
      *  refused, valid until the thread's next call. May be NULL. */
     const char *(*check)(tryst_schedule_params *params);
-    /** Append the actions of `rank`, but for the UPDATEs of a synchronous schedule.
-     *  Return the status of the first call that failed, else TRYST_OK. */
+    /** Append the actions of `rank`, of a synchronous schedule without UPDATEs and
+     *  REDUCE_GRADs. Return the status of the first call that failed, else TRYST_OK. */
     tryst_status (*generate)(const tryst_schedule_params *params, tryst_program *program,
                              int rank);
 } tryst_schedule;

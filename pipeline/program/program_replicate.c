@@ -3,7 +3,8 @@
  *
  * The one idea: a replica is the same lists on other ranks, with other micro-batches;
  * only REDUCE_GRAD connects the replicas. As in PyTorch's files, a REDUCE_GRAD follows
- * the last backward before each UPDATE. */
+ * the last backward before each UPDATE of a stage on several ranks. A generator of copies
+ * gets its REDUCE_GRADs from here, too, by one copy of its program. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ struct replication {
     const tryst_program *from;
     int replicas_count;
     tryst_program *to;
+    struct program_places places; /* of `from` */
     /* [stages]: number of the last backward since the last UPDATE or REDUCE_GRAD, from 1;
      * 0: none */
     size_t *last_backward;
@@ -27,8 +29,11 @@ static void ends_find(struct replication *self, const struct program_list *list)
         self->last_backward[list->actions[i].stage] = 0;
         self->ends[i] = false;
     }
-    for (size_t i = 0; i < list->count && self->replicas_count > 1; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         const tryst_action *action = &list->actions[i];
+        if (self->replicas_count == 1 && self->places.replicas[action->stage] < 2) {
+            continue;
+        }
         size_t *last = &self->last_backward[action->stage];
         if (program_kind_adds(action->kind)) {
             *last = i + 1;
@@ -139,7 +144,11 @@ tryst_status tryst_program_replicate(const tryst_program *program, int replicas_
     }
     self.last_backward =
         calloc((size_t)program->stages_count, sizeof *self.last_backward);
-    status = self.last_backward ? lists_copy(&self) : TRYST_E_NOMEM;
+    status = program_places_open(program, &self.places);
+    if (status == TRYST_OK) {
+        status = self.last_backward ? lists_copy(&self) : TRYST_E_NOMEM;
+    }
+    program_places_close(&self.places);
     free(self.last_backward);
     free(self.ends);
     if (status != TRYST_OK) {

@@ -8,8 +8,19 @@
  * prints min(2(p - r) - 1, D). For p <= D <= 2p - 3 that gives neighbouring ranks the
  * same K, so each of the two waits for the other at every micro-batch: 91 instead of 57
  * units with p = 4, M = 16, D = 4, F = 1, B = 2. With D - r the K of neighbours differ,
- * and with D = p they are those of 1f1b. */
+ * and with D = p they are those of 1f1b.
+ *
+ * naive: no forward first: one micro-batch at a time, forward through all stages, then
+ * backward. */
 #include "schedules.h"
+
+static tryst_status generate_naive(const tryst_schedule_params *params,
+                                   tryst_program *program, int rank)
+{
+    struct schedule_list list = schedule_begin(params, program, rank);
+    schedule_alternate(&list, 0, params->microbatches_count);
+    return list.status;
+}
 
 static tryst_status generate_1f1b(const tryst_schedule_params *params,
                                   tryst_program *program, int rank)
@@ -37,6 +48,13 @@ static tryst_status generate_dapple_b(const tryst_schedule_params *params,
     schedule_alternate(&list, held - 1, params->microbatches_count);
     return list.status;
 }
+
+const tryst_schedule schedule_naive = {
+    .struct_size = sizeof(tryst_schedule),
+    .name = "naive",
+    .help = "one micro-batch at a time: forward through all stages, then backward",
+    .options = TRYST_SCHEDULE_RECOMPUTE,
+    .generate = generate_naive};
 
 const tryst_schedule schedule_1f1b = {
     .struct_size = sizeof(tryst_schedule),

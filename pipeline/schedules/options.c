@@ -36,6 +36,7 @@ static const struct option options[] = {
      .values = {TRYST_RECOMPUTE_NEVER, TRYST_RECOMPUTE_EXCEPT_LAST,
                 TRYST_RECOMPUTE_ALWAYS}},
     {.key = "rate", .bit = TRYST_SCHEDULE_RATE, .offset = AT(rate)},
+    {.key = "waves", .bit = TRYST_SCHEDULE_WAVES, .offset = AT(waves)},
 };
 #undef AT
 #define OPTIONS_COUNT (sizeof options / sizeof *options)

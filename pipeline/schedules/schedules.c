@@ -22,7 +22,8 @@ static const tryst_schedule *const own[] = {
     &schedule_zb_v,          &schedule_dualpipev, &schedule_v_half,
     &schedule_v_min,         &schedule_pipedream, &schedule_pipedream_vsync,
     &schedule_pipedream_2bw, &schedule_pipemare,  &schedule_xpipe,
-    &schedule_spectrain,
+    &schedule_spectrain,     &schedule_hanayo,    &schedule_chimera,
+    &schedule_dualpipe,
 };
 #define OWN_COUNT ((int)(sizeof own / sizeof *own))
 
@@ -93,6 +94,25 @@ static tryst_status write(const tryst_schedule *schedule,
     return status;
 }
 
+/* Add the REDUCE_GRADs of stages that are on several ranks: one copy of the program has
+ * them. Replaces *program_p where there are any. */
+static tryst_status reductions_add(tryst_program **program_p)
+{
+    tryst_program *program = *program_p;
+    bool several = false;
+    for (int stage = 0; stage < tryst_program_stages(program) && !several; stage++) {
+        several = tryst_program_replicas(program, stage, NULL, 0) > 1;
+    }
+    if (!several) {
+        return TRYST_OK;
+    }
+    tryst_status status = tryst_program_replicate(program, 1, program_p);
+    if (status == TRYST_OK) {
+        tryst_program_close(program);
+    }
+    return status;
+}
+
 static tryst_status generate(const tryst_schedule *schedule,
                              tryst_schedule_params *params, tryst_program **program_p)
 {
@@ -125,6 +145,9 @@ static tryst_status generate(const tryst_schedule *schedule,
                                              params->microbatches_count, &program);
     if (status == TRYST_OK) {
         status = write(schedule, params, program);
+    }
+    if (status == TRYST_OK && !schedule->asynchronous) {
+        status = reductions_add(&program);
     }
     if (status != TRYST_OK) {
         tryst_program_close(program);

@@ -74,6 +74,7 @@ extern const tryst_schedule schedule_naive, schedule_gpipe, schedule_torchgpipe,
     schedule_1f1b, schedule_dapple_b, schedule_interleaved, schedule_bfs,
     schedule_pipedream, schedule_pipedream_vsync, schedule_pipedream_2bw,
     schedule_pipemare, schedule_xpipe, schedule_spectrain, schedule_zb_h1, schedule_zb_h2,
-    schedule_zb_v, schedule_dualpipev, schedule_v_half, schedule_v_min;
+    schedule_zb_v, schedule_dualpipev, schedule_v_half, schedule_v_min, schedule_hanayo,
+    schedule_chimera, schedule_dualpipe;
 
 #endif

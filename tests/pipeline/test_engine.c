@@ -35,7 +35,9 @@ static void test_schedules(void **state)
                      rows[i][0], rows[i][1]);
             tryst_program *program =
                 job_generate_if(tryst_program_schedule(s)->name, rows[i][0], rows[i][1]);
-            if (!program) {
+            /* a canary has no parts: pipeline_engine_reduce has replicas */
+            if (!program || tryst_program_replicas(program, 0, NULL, 0) > 1) {
+                tryst_program_close(program);
                 continue;
             }
             job_run_well(program, 0, name);

@@ -504,14 +504,14 @@ static bool is_backward(const tryst_action *action)
 static void check_recompute(const char *name, int option)
 {
     tryst_schedule_params params = {.struct_size = sizeof params,
-                                    .ranks_count = 3,
-                                    .microbatches_count = 6,
+                                    .ranks_count = 4,
+                                    .microbatches_count = 8,
                                     .recompute = option};
     tryst_program *with = generate(name, &params);
     params.recompute = TRYST_RECOMPUTE_NEVER;
     tryst_program *without = generate(name, &params);
     assert_int_equal(tryst_program_check(with, NULL, NULL), TRYST_OK);
-    for (int rank = 0; rank < 3; rank++) {
+    for (int rank = 0; rank < 4; rank++) {
         size_t count = 0, fewer = 0, at = 0;
         const tryst_action *actions = tryst_program_actions(with, rank, &count);
         const tryst_action *plain = tryst_program_actions(without, rank, &fewer);

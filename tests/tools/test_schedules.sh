@@ -62,7 +62,8 @@ fi
 # Synchronous schedules of one order of sums have one digest.
 digest=
 for schedule in 1f1b gpipe naive dapple-b interleaved interleaved:v=2,group=8 1f1b:recompute=always \
-    interleaved:recompute=except_last zb-h1 zb-h1:v=2 zb-h2 zb-v dualpipev v-half v-min zb-v:recompute=always; do
+    interleaved:recompute=except_last zb-h1 zb-h1:v=2 zb-h2 zb-v dualpipev v-half v-min zb-v:recompute=always \
+    hanayo hanayo:waves=1,recompute=always; do
     [ -z "$disturb" ] || [ "$schedule" = interleaved ] || [ "$schedule" = zb-v ] || continue
     run "$schedule"
     [ -z "$digest" ] || [ "$digest" = "$(cat "$dir/digest")" ] || fail "$schedule: other weights than 1f1b"
@@ -71,6 +72,7 @@ done
 if [ -n "$disturb" ]; then
     run pipedream-2bw
     run xpipe
+    run dualpipe
     [ -e "$dir/disturbed" ] || fail "pp_bench ended before a rank was delayed"
     exit 0
 fi
@@ -80,6 +82,13 @@ for schedule in torchgpipe bfs bfs:v=1; do
     [ -z "$digest" ] || [ "$digest" = "$(cat "$dir/digest")" ] || fail "$schedule: other weights than torchgpipe"
     digest=$(cat "$dir/digest")
 done
+# Two copies of the model: the sums of two directions.
+for schedule in chimera chimera:recompute=always dualpipe; do
+    run "$schedule"
+    grep -q 'gradients of 2 replicas' "$dir/out" || fail "$schedule: no word of its replicas: $(cat "$dir/out")"
+done
+run chimera --dp 2
+grep -q 'gradients of 4 replicas' "$dir/out" || fail "chimera --dp 2: no word of its replicas: $(cat "$dir/out")"
 # A loop, and the flat program of the same updates.
 for schedule in pipedream pipedream:every=4 pipedream-vsync pipedream-vsync:inflight=2 pipedream-2bw pipemare \
     pipemare:every=2,rate=10 xpipe pipedream:recompute=always; do
@@ -92,7 +101,7 @@ run pipedream:updates=8
 
 "$bench" schedules >"$dir/list"
 for schedule in naive gpipe torchgpipe 1f1b dapple-b interleaved bfs zb-h1 zb-h2 zb-v dualpipev v-half v-min pipedream \
-    pipedream-vsync pipedream-2bw pipemare xpipe spectrain; do
+    pipedream-vsync pipedream-2bw pipemare xpipe spectrain hanayo chimera dualpipe; do
     grep -qx "$schedule" "$dir/list" || fail "pp_bench schedules does not list $schedule"
 done
 "$bench" schedules --trace pipedream:every=2 -n 3 --microbatches 4 >"$dir/trace"
@@ -118,6 +127,15 @@ refused 'two micro-batches for each rank are the least: give 8' -n 4 --schedule 
 refused 'zb-h2 has no option "v"' -n 4 --schedule zb-h2:v=2
 refused '"every" must divide the micro-batches of a step' -n 4 --schedule pipedream:every=3
 ! grep -q 'or a FILE.csv' "$dir/out" || fail "a file instead of an option: $(cat "$dir/out")"
+refused 'sync is for schedules with one stage on each rank' -n 4 --schedule hanayo:sync=2
+refused 'sync is for schedules with one stage on each rank' -n 4 --schedule chimera:sync=2
+refused '5 is odd' -n 5 --schedule chimera --microbatches 10
+refused 'a multiple of the 4 ranks' -n 4 --schedule chimera --microbatches 6
+refused '3 is odd' -n 3 --schedule dualpipe
+refused '9 is odd' -n 4 --schedule dualpipe --microbatches 9
+refused 'at least 2 x 4 ranks, and are 6' -n 4 --schedule dualpipe --microbatches 6
+refused 'waves=0: the value must be a whole number of 1 or more' -n 4 --schedule hanayo:waves=0
+refused '16 stages need at least 16 layers, but the model has 8' -n 4 --schedule hanayo:waves=2
 # A loop's file whose first rank does nothing.
 printf '\n0F0,BODY,0F1,0B0,0B1,0UPDATE,0F2v1,EPILOGUE,0F1,0B0,0B1,0UPDATE\n%s\n' \
     ,BODY,1F0,1B0,1F1,1B1,1UPDATE,EPILOGUE,1F0,1B0,1F1,1B1,1UPDATE >"$dir/idle.csv"

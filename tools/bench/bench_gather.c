@@ -370,20 +370,9 @@ static tryst_status receive_weights(struct bench_run *run, struct bench_result *
     return status;
 }
 
-/* Return the most replicas of a stage. */
-static int replicas_most(const tryst_program *program)
-{
-    int most = 0;
-    for (int stage = 0; stage < tryst_program_stages(program); stage++) {
-        int count = tryst_program_replicas(program, stage, NULL, 0);
-        most = count > most ? count : most;
-    }
-    return most;
-}
-
 static bool copies_open(struct bench_run *run, struct bench_result *result)
 {
-    int count = replicas_most(run->options->program) - 1;
+    int count = run->options->replicas - 1;
     result->copies = calloc((size_t)count + 1, sizeof(float *));
     result->copies_count = result->copies ? count : 0;
     bool done = result->copies != NULL;

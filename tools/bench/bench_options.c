@@ -178,7 +178,7 @@ static bool read_precision(const char *value, void *to)
 #define AT(member) .offset = offsetof(struct bench_options, member)
 static const struct tool_option rows[] = {
     {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 4096},
-    {"dp", 0, TOOL_COUNT, AT(replicas), 1, 4096},
+    {"dp", 0, TOOL_COUNT, AT(dp), 1, 4096},
     {"no-overlap", 0, TOOL_FLAG, AT(no_overlap)},
     {"model", 0, TOOL_OTHER, .read = read_model, .values = "gpt mlp sleep:"},
     {"sleep-gradient", 0, TOOL_BYTES, AT(model.sleep_gradient_bytes), 1, UINT64_MAX},
@@ -240,6 +240,17 @@ bool bench_loops(const tryst_program *program)
     return loops;
 }
 
+/* Return the most ranks that a stage of the program is on. */
+static int replicas_most(const tryst_program *program)
+{
+    int most = 0;
+    for (int stage = 0; stage < tryst_program_stages(program); stage++) {
+        int count = tryst_program_replicas(program, stage, NULL, 0);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 static bool is_file(const char *schedule)
 {
     size_t bytes = strlen(schedule);
@@ -250,11 +261,11 @@ static bool is_file(const char *schedule)
 static bool replicate(const struct bench_options *options, tryst_program **program_p)
 {
     tryst_program *one = *program_p;
-    if (options->replicas == 1) {
+    if (options->dp == 1) {
         return true;
     }
     *program_p = NULL;
-    tryst_status status = tryst_program_replicate(one, options->replicas, program_p);
+    tryst_status status = tryst_program_replicate(one, options->dp, program_p);
     tryst_program_close(one);
     return status == TRYST_OK || refuse("--dp: %s", tryst_last_error());
 }
@@ -273,7 +284,7 @@ static bool load_schedule(struct bench_options *options)
     if (options->ranks > 0 && options->ranks != ranks) {
         return refuse("--schedule %s: its %d rows are ranks, but there are %d ranks%s",
                       options->schedule, rows_count, options->ranks,
-                      options->replicas > 1 ? " for all replicas (--dp)" : "");
+                      options->dp > 1 ? " for all replicas (--dp)" : "");
     }
     if (options->microbatches > 0 && options->microbatches != microbatches) {
         return refuse("--schedule %s: it has %d micro-batches, not %d", options->schedule,
@@ -313,10 +324,10 @@ static bool take_sync(struct bench_options *options, char *rest, size_t capacity
 /* Generate the program of the first steps. */
 static bool generate_first(struct bench_options *options)
 {
-    const tryst_schedule_params params = {
-        .struct_size = sizeof params,
-        .ranks_count = options->ranks / options->replicas,
-        .microbatches_count = options->microbatches / options->replicas};
+    const tryst_schedule_params params = {.struct_size = sizeof params,
+                                          .ranks_count = options->ranks / options->dp,
+                                          .microbatches_count =
+                                              options->microbatches / options->dp};
     if (options->sync_steps == 0) {
         return true;
     }
@@ -325,7 +336,8 @@ static bool generate_first(struct bench_options *options)
                       "least %d",
                       options->sync_steps, options->sync_steps + 1);
     }
-    if (tryst_program_stages(options->program) != params.ranks_count) {
+    if (tryst_program_stages(options->program) != params.ranks_count ||
+        replicas_most(options->program) != options->dp) {
         return refuse("--schedule: sync is for schedules with one stage on each rank");
     }
     return tryst_program_generate(TRYST_SCHEDULE_DEFAULT, &params,
@@ -337,19 +349,19 @@ static bool generate_first(struct bench_options *options)
 static bool generate_schedule(struct bench_options *options)
 {
     char schedule[256];
-    int replicas = options->replicas;
+    int dp = options->dp;
     options->ranks = options->ranks > 0 ? options->ranks : RANKS_DEFAULT;
     options->microbatches =
         options->microbatches > 0 ? options->microbatches : MICROBATCHES_DEFAULT;
-    if (options->ranks % replicas != 0 || options->microbatches % replicas != 0) {
+    if (options->ranks % dp != 0 || options->microbatches % dp != 0) {
         return refuse("--dp %d: must divide the %d ranks (-n) and the %d micro-batches "
                       "(--microbatches)",
-                      replicas, options->ranks, options->microbatches);
+                      dp, options->ranks, options->microbatches);
     }
     const tryst_schedule_params params = {.struct_size = sizeof params,
-                                          .ranks_count = options->ranks / replicas,
+                                          .ranks_count = options->ranks / dp,
                                           .microbatches_count =
-                                              options->microbatches / replicas};
+                                              options->microbatches / dp};
     if (!take_sync(options, schedule, sizeof schedule)) {
         return false;
     }
@@ -357,7 +369,7 @@ static bool generate_schedule(struct bench_options *options)
         return refuse("--schedule: %s%s", tryst_last_error(),
                       is_generator(options->schedule) ? "" : ", or a FILE.csv");
     }
-    options->microbatches = tryst_program_microbatches(options->program) * replicas;
+    options->microbatches = tryst_program_microbatches(options->program) * dp;
     return replicate(options, &options->program) && generate_first(options);
 }
 
@@ -367,16 +379,17 @@ static bool make_program(struct bench_options *options)
     if (!(is_loaded ? load_schedule(options) : generate_schedule(options))) {
         return false;
     }
-    if (options->replicas > 1 && bench_loops(options->program)) {
+    if (options->dp > 1 && bench_loops(options->program)) {
         return refuse("--dp %d: the schedule %s is a loop, and replicas run programs "
                       "that drain in each step; %s",
-                      options->replicas, options->schedule,
+                      options->dp, options->schedule,
                       is_loaded ? "give a file without the marks BODY and EPILOGUE"
                                 : "add the option updates=N to the schedule");
     }
     if (tryst_program_check(options->program, NULL, NULL) != TRYST_OK) {
         return refuse("--schedule %s: %s", options->schedule, tryst_last_error());
     }
+    options->replicas = replicas_most(options->program);
     return true;
 }
 
@@ -492,8 +505,11 @@ static bool check_device(const struct bench_options *options)
         return refuse("--device: stages that sleep need none; leave it out");
     }
     if (options->replicas > 1 && device->memory != TRYST_MEMORY_HOST) {
-        return refuse("--dp: gradients are summed in host memory; use --device host or "
-                      "reference");
+        return refuse(
+            "--device: the program has %d copies of a stage (--dp, --schedule), "
+            "and their gradients are summed in host memory; use --device host "
+            "or reference",
+            options->replicas);
     }
     return check_topology(device);
 }
@@ -505,7 +521,7 @@ static bool check_profile(const struct bench_options *options)
     }
     if (options->replicas == 1) {
         return refuse("--profile: the operations of the graph are sums of gradients; add "
-                      "--dp 2");
+                      "--dp 2, or choose a schedule of two copies");
     }
     if (options->steps < PROFILE_STEPS_MIN) {
         return refuse("--profile: takes a step between two others; give --steps %d or "
@@ -533,7 +549,7 @@ enum tool_next bench_options_read(int argc, char **argv, int size,
         .model = {.struct_size = sizeof options.model, .kind = TRYST_MODEL_GPT},
         .optimizer = {.struct_size = sizeof options.optimizer,
                       .kind = TRYST_OPTIMIZER_ADAM},
-        .replicas = 1,
+        .dp = 1,
         .schedule = TRYST_SCHEDULE_DEFAULT,
         .steps = STEPS_DEFAULT};
     const struct tool tool = {.name = bench_name(),

@@ -23,7 +23,10 @@ struct bench_device {
 
 struct bench_options {
     int ranks;
-    int replicas;      /**< of each stage; 1: not replicated */
+    int dp; /**< copies of the schedule's program (--dp) */
+    /** The most ranks that a stage is on, by --dp and by schedules of several copies; 1:
+     *  no stage is replicated. */
+    int replicas;
     bool no_overlap;   /**< sum gradients only behind the last backward */
     tryst_model model; /**< resolved */
     tryst_optimizer optimizer;

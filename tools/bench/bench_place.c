@@ -18,13 +18,24 @@ struct place_work {
     int32_t devices_count;
     tryst_device_info *infos; /* [devices] */
     const char **bus_ids;     /* [devices] */
-    tryst_place_pair *pairs;  /* [stages] */
+    tryst_place_pair *pairs;  /* [pairs_max] */
     int32_t pairs_count;
     bool paired; /* `pairs` is valid; false: assume that each rank sends to the next */
     int *locals; /* [size]: index among the ranks of this host; -1: on another host */
     int32_t *of; /* [ranks of this host]: device */
     tryst_topo *topo;
 };
+
+/* Return the number of micro-batches that may each take other ranks. */
+static int routes_count(const struct bench_options *options)
+{
+    return options->replicas > 1 ? tryst_program_microbatches(options->program) : 1;
+}
+
+static size_t pairs_max(const struct bench_options *options)
+{
+    return (size_t)tryst_program_stages(options->program) * (size_t)routes_count(options);
+}
 
 static bool work_open(struct place_work *work, const struct bench_run *run,
                       int32_t devices_count)
@@ -34,8 +45,7 @@ static bool work_open(struct place_work *work, const struct bench_run *run,
     work->devices_count = devices_count;
     work->infos = calloc(devices, sizeof *work->infos);
     work->bus_ids = calloc(devices, sizeof *work->bus_ids);
-    work->pairs =
-        calloc((size_t)tryst_program_stages(run->options->program), sizeof *work->pairs);
+    work->pairs = calloc(pairs_max(run->options), sizeof *work->pairs);
     work->locals = calloc((size_t)run->size, sizeof *work->locals);
     work->of = calloc(locals, sizeof *work->of);
     return work->infos && work->bus_ids && work->pairs && work->locals && work->of;
@@ -96,19 +106,29 @@ static bool find_locals(struct place_work *work, const struct bench_run *run)
            work->locals[run->rank] == tryst_group_local_rank(run->group);
 }
 
-/* List the pairs of ranks with consecutive stages, which send to each other once for each
- * micro-batch. */
-static void find_pairs(struct place_work *work, const struct bench_run *run)
+/* List the pairs of ranks that send the micro-batch to each other. */
+static void microbatch_pairs(struct place_work *work, const tryst_program *program,
+                             int microbatch)
 {
-    const tryst_program *program = run->options->program;
-    work->paired = find_locals(work, run);
-    for (int s = 0; work->paired && s + 1 < tryst_program_stages(program); s++) {
-        int a = work->locals[tryst_program_rank_of(program, s)];
-        int b = work->locals[tryst_program_rank_of(program, s + 1)];
+    for (int s = 0; s + 1 < tryst_program_stages(program); s++) {
+        int a = work->locals[tryst_program_rank_of_microbatch(program, s, microbatch)];
+        int b =
+            work->locals[tryst_program_rank_of_microbatch(program, s + 1, microbatch)];
         if (a >= 0 && b >= 0 && a != b) {
             work->pairs[work->pairs_count++] =
                 (tryst_place_pair){.a = a, .b = b, .weight = 1};
         }
+    }
+}
+
+/* List the pairs of ranks with consecutive stages, which send to each other once for each
+ * micro-batch. Without replicated stages all micro-batches have the same pairs, and those
+ * of one are listed. */
+static void find_pairs(struct place_work *work, const struct bench_run *run)
+{
+    work->paired = find_locals(work, run);
+    for (int m = 0; work->paired && m < routes_count(run->options); m++) {
+        microbatch_pairs(work, run->options->program, m);
     }
 }
 

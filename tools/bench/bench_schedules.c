@@ -73,7 +73,8 @@ static void list_print(void)
                    {TRYST_SCHEDULE_CAP, "cap=N"},
                    {TRYST_SCHEDULE_UPDATES, "updates=N"},
                    {TRYST_SCHEDULE_RECOMPUTE, "recompute=never|except_last|always"},
-                   {TRYST_SCHEDULE_RATE, "rate=N"}};
+                   {TRYST_SCHEDULE_RATE, "rate=N"},
+                   {TRYST_SCHEDULE_WAVES, "waves=N"}};
     const tryst_schedule *schedule;
     for (int i = 0; (schedule = tryst_program_schedule(i)) != NULL; i++) {
         printf("%s\n    %s\n   ", schedule->name, schedule->help);

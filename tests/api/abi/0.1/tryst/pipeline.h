@@ -66,6 +66,7 @@ typedef struct tryst_schedule_params {
     int32_t updates_count;
     int32_t recompute;
     int32_t rate;
+    int32_t waves;
 } tryst_schedule_params;
 
 #define TRYST_GROUP_TORCH (-1)
@@ -88,7 +89,8 @@ enum {
     TRYST_SCHEDULE_CAP = 16,
     TRYST_SCHEDULE_UPDATES = 32,
     TRYST_SCHEDULE_RECOMPUTE = 64,
-    TRYST_SCHEDULE_RATE = 128
+    TRYST_SCHEDULE_RATE = 128,
+    TRYST_SCHEDULE_WAVES = 256
 };
 
 typedef struct tryst_schedule {
