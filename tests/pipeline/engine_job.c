@@ -53,7 +53,7 @@ static void stage_edge(struct canary *stage, uint64_t step, enum edge edge)
     }
 }
 
-/* Tell the canaries of a rank where a step begins or ends. */
+/* Begin or end a step of all canaries of a rank. */
 static void each_stage(const struct rank_job *self, uint64_t step, enum edge edge)
 {
     struct job *owner = self->owner;
