@@ -648,7 +648,7 @@ static void killed_main(struct harness_rank *rank)
 
 static void test_killed(void **state)
 {
-    unsigned kills = (unsigned)harness_setting("TRYST_TEST_KILLS", 5);
+    unsigned kills = (unsigned)harness_setting("TRYST_TEST_KILLS", unit_cases(5));
     if (!harness_has_processes())
         skip();
     for (unsigned i = 0; i < kills; i++, seed++)

@@ -620,7 +620,7 @@ static int seen_check(const struct run *run)
 
 static struct run *run_open(uint64_t seed)
 {
-    uint64_t ops = harness_setting("TRYST_TEST_OPS", harness_is_sanitized() ? 480 : 1200);
+    uint64_t ops = harness_setting("TRYST_TEST_OPS", harness_is_sanitized() ? 240 : 1200);
     uint64_t windows = ops / (PAIRS + COLLS) + 1;
     size_t bytes = sizeof(struct run) + windows * (PAIRS * sizeof(struct unruly_seen) +
                                                    COLLS * sizeof(struct coll_seen));

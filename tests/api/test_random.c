@@ -540,7 +540,8 @@ static void payload_print(const struct random_run *run)
 static void random_run(uint64_t seed, bool threads, bool progress_thread, bool leaves,
                        const char *const *more)
 {
-    uint64_t ops = harness_setting("TRYST_TEST_OPS", 10000) / 4;
+    uint64_t ops =
+        harness_setting("TRYST_TEST_OPS", harness_is_sanitized() ? 4000 : 10000) / 4;
     uint64_t step_pairs =
         harness_setting("TRYST_TEST_STEP_PAIRS", leaves ? LEAVING_PAIRS : STEP_PAIRS);
     assert_in_range(step_pairs, 1, STEP_PAIRS);

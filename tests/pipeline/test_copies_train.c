@@ -27,12 +27,12 @@
 #include "pipeline/base/random.h"
 #include "windows.h"
 
-enum { STEPS = 2, RANKS_MAX = 8, LAYERS = 32 };
+enum { STEPS = 3, RANKS_MAX = 8, LAYERS = 32 };
 
 #ifdef __SANITIZE_THREAD__ /* slow there, and each shape runs the same code */
-enum { DRAWN_ONE_IN = 16 };
+enum { DRAWN_ONE_IN = 32 };
 #else
-enum { DRAWN_ONE_IN = 4 };
+enum { DRAWN_ONE_IN = 8 };
 #endif
 
 static uint64_t seed = 1;
@@ -65,6 +65,7 @@ struct shape {
     const char *schedule;
     int ranks, microbatches;
     bool reference;
+    bool follows; /* each step promises the next one to the engine */
     /* Micro-batch n goes up if n mod `unit` is unit / 2 or more; 0: one direction. */
     int unit;
 };
@@ -176,7 +177,9 @@ static tryst_status rank_steps(struct run_rank *self, tryst_engine *engine)
     tryst_status status = TRYST_OK;
     for (int step = 0; step < STEPS && status == TRYST_OK; step++) {
         double loss;
-        status = tryst_engine_step(engine, (uint64_t)step, &loss);
+        bool last = self->owner->shape->follows && step + 1 == STEPS;
+        status = last ? tryst_engine_step_last(engine, (uint64_t)step, &loss)
+                      : tryst_engine_step(engine, (uint64_t)step, &loss);
         if (status == TRYST_OK) {
             terms_keep(self->owner, self->rank, step, tryst_engine_losses(engine));
         }
@@ -196,6 +199,7 @@ static void *rank_main(void *arg)
                                         .stages = owner->stages + self->rank * stages,
                                         .feed = windows_feed,
                                         .feed_arg = &owner->windows,
+                                        .steps_follow = owner->shape->follows,
                                         .timeout_ns = 30ull * 1000000000};
     tryst_engine *engine = NULL;
     self->status = tryst_engine_open(&params, &engine);
@@ -327,9 +331,11 @@ static void expect_equal(const struct run *a, const float *weights, const double
                          const char *with)
 {
     if (!is_equal(a, weights, losses)) {
-        fail_msg("%s, p=%d m=%d, %s: the engine's run differs from %s (seed %llu)",
+        fail_msg("%s, p=%d m=%d, %s, steps %s: the engine's run differs from %s (seed "
+                 "%llu)",
                  a->shape->schedule, a->shape->ranks, a->shape->microbatches,
-                 a->shape->reference ? "reference" : "host", with,
+                 a->shape->reference ? "reference" : "host",
+                 a->shape->follows ? "that follow" : "alone", with,
                  (unsigned long long)seed);
     }
 }
@@ -372,8 +378,13 @@ static void try_shape(const char *schedule, int ranks, int microbatches, int uni
         return;
     }
     tryst_program_close(program);
-    for (int reference = 0; reference < 2; reference++) {
-        const struct shape shape = {schedule, ranks, microbatches, reference, unit};
+    for (int variant = 0; variant < 4; variant++) {
+        const struct shape shape = {.schedule = schedule,
+                                    .ranks = ranks,
+                                    .microbatches = microbatches,
+                                    .reference = variant % 2,
+                                    .follows = variant / 2,
+                                    .unit = unit};
         if (is_drawn()) {
             check_shape(&shape);
         }
@@ -509,8 +520,10 @@ static tryst_program *plant(const struct fault *fault, const tryst_program *righ
 static bool is_trained(const struct fault *fault, const tryst_program *program)
 {
     bool chimera = strcmp(fault->schedule, "chimera") == 0;
-    const struct shape shape = {fault->schedule, FAULT_RANKS, FAULT_MICROBATCHES, false,
-                                chimera ? FAULT_RANKS : FAULT_MICROBATCHES};
+    const struct shape shape = {.schedule = fault->schedule,
+                                .ranks = FAULT_RANKS,
+                                .microbatches = FAULT_MICROBATCHES,
+                                .unit = chimera ? FAULT_RANKS : FAULT_MICROBATCHES};
     struct run run;
     float *trained;
     double losses[STEPS];
