@@ -5,7 +5,7 @@
 usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [--activation SIZE] [--torch PYTHON] [schedule…]
 
 Each run trains all schedules in turn, so that a change of the machine's load meets all of them. A rank's F takes 10 ms and
-its B 20 ms; with v chunks each chunk takes its share. Prints, for each schedule, the median over the runs of: the median
+its B 20 ms, or I and W 10 ms each; with several stages on a rank each takes its share. Prints, for each schedule, the median over the runs of: the median
 step, the step that the simulator computes from the measured times of the actions, and their ratio; and the step in
 multiples of that of 1f1b in the same run. --torch names a Python with torch 2: PyTorch's own schedules over gloo then run
 in turn with the others (torch_pipeline.py), beside their ideal step.
@@ -21,10 +21,12 @@ SCHEDULES = ["1f1b", "gpipe", "interleaved:v=2", "bfs:v=2", "pipedream", "pipedr
 
 
 def chunks_of(schedule):
-    for option in schedule.partition(":")[2].split(","):
-        if option.startswith("v="):
-            return int(option[2:])
-    return 1
+    """Returns the number of stages on each rank, for which a copy in the other direction does not count."""
+    name, _, options = schedule.partition(":")
+    given = dict(option.partition("=")[::2] for option in options.split(",") if option)
+    if name == "hanayo":
+        return 2 * int(given.get("waves", 1))
+    return int(given.get("v", 2 if name in ("interleaved", "bfs", "zb-v", "dualpipev", "v-half", "v-min") else 1))
 
 
 def run_torch(args, schedule):
@@ -43,7 +45,7 @@ def run(args, schedule):
         return run_torch(args, schedule.partition(" ")[2])
     chunks = chunks_of(schedule)
     with tempfile.NamedTemporaryFile(suffix=".json") as figures:
-        command = [args.pp_bench, "-n", str(args.ranks), "--model", f"sleep:{10 / chunks},{20 / chunks}",
+        command = [args.pp_bench, "-n", str(args.ranks), "--model", f"sleep:{10 / chunks},{10 / chunks},{10 / chunks}",
                    "--layers", str(args.ranks * chunks), "--sleep-activation", args.activation,
                    "--microbatches", str(args.microbatches), "--steps", str(args.steps), "--schedule", schedule,
                    "--json", figures.name]
