@@ -111,8 +111,8 @@ static void test_receives_ahead(void **state)
 }
 
 /* The host does not wait for the device between steps: B and UPDATE of the last
- * micro-batch are left when steps end, as far as the machine's load allows. It does at the end of the first step and of
- * the last, and with separate steps. */
+ * micro-batch are left when some of them end, on a busy machine perhaps not at all ends.
+ * It does at the end of the first step and of the last, and with separate steps. */
 static void test_no_drain(void **state)
 {
     enum { STEPS = 12 };
