@@ -133,24 +133,29 @@ set(TRYST_SLOW_TESTS
 # Long under TSan: each is slow there, and its threads meet in a test that stays.
 set(TRYST_TSAN_LONG
     api_auto_priority_self api_auto_priority_shm api_close_soon_ucx api_coll_blocks_self api_coll_exchange_self
-    api_coll_matrix_self api_coll_matrix_shm api_coll_random_device_self api_coll_random_self api_coll_self
-    api_crossed_self api_death_ofi api_descriptors_shm api_descriptors_ucx api_device_tensors_self api_embed_self
-    api_kills_ucx api_random_device_self api_random_device_ucx api_random_fault_shm api_random_self api_random_shm-cma
-    api_random_shm-ring api_random_shm-stage api_subgroup_shm api_volume_self api_volume_shm collectives_blocks
-    collectives_blocks_shm collectives_run collectives_run_shm conformance_self conformance_shm conformance_shm_device
-    context_alloc_walk context_alloc_walk_recorded context_alloc_walk_shm core_json core_json_python pipeline_check
-    pipeline_device_order pipeline_engine pipeline_engine_loop pipeline_schedule_runs pipeline_stage test_ofi_rxm
+    api_coll_matrix_self api_coll_matrix_shm api_coll_random_device_self api_coll_random_self api_coll_recorded_self
+    api_coll_self api_crossed_self api_death_ofi api_descriptors_shm api_descriptors_ucx api_device_tensors_late_shm
+    api_device_tensors_self api_embed_self api_errors_self api_errors_ucx api_kills_ucx api_random_device_fault_shm
+    api_random_device_self api_random_device_tight_shm api_random_device_ucx api_random_fault_shm api_random_self
+    api_random_shm-cma api_random_shm-ring api_random_shm-stage api_semantics_self api_strangers_ucx api_subgroup_self
+    api_subgroup_shm api_unruly_self api_volume_self api_volume_shm collectives_blocks collectives_blocks_shm
+    collectives_run collectives_run_shm conformance_self conformance_shm conformance_shm_device context_alloc_walk
+    context_alloc_walk_recorded context_alloc_walk_shm core_json core_json_python pipeline_check pipeline_device_order
+    pipeline_engine pipeline_engine_follow pipeline_engine_loop pipeline_schedule_runs pipeline_stage test_ofi_rxm
     test_pair_ends tools_bench_dp_few tools_full_shm_ofi tools_perf_coll tools_perf_habits tools_perf_ofi
-    tools_perf_server tools_pp_bench_device tools_pp_bench_equal_ucx tools_pp_bench_kill_ucx tools_pp_bench_usage)
+    tools_perf_server tools_perf_ucx tools_pp_bench_device tools_pp_bench_equal tools_pp_bench_equal_ucx
+    tools_pp_bench_kill_ucx tools_pp_bench_usage tools_topo_probe tools_trace)
 # Long without a sanitizer, where all transports run: each runs over two others there.
 set(TRYST_PLAIN_LONG
     api_coll_blocks_device_ofi api_coll_exchange_ofi api_coll_kills_device_ucx api_coll_random_device_ucx)
 # Long under ASan: the same code runs there in another test.
 set(TRYST_ASAN_LONG
     api_coll_blocks_device_self api_coll_device_self api_coll_matrix_self api_coll_matrix_shm
-    api_coll_random_device_self api_death_ofi core_reduce gpu_run_script pipeline_emulated_kernels pipeline_engine
-    pipeline_engine_loop pipeline_schedule_runs rendezvous_flow_trees rendezvous_soak sim_seeds tools_full_shm_ofi
-    tools_perf_ofi tools_pp_bench_kill_ucx tools_schedules topology_plan_sizes)
+    api_coll_random_device_self api_death_ofi api_descriptors_ucx api_random_shm-ring api_random_shm-stage
+    collectives_run_fault conformance_self context_alloc_walk_recorded core_reduce gpu_run_script
+    pipeline_emulated_kernels pipeline_engine pipeline_engine_follow pipeline_engine_loop pipeline_schedule_runs
+    rendezvous_flow_trees rendezvous_soak sim_seeds tools_bench_dp_few tools_full_shm_ofi tools_perf_coll tools_perf_ofi
+    tools_perf_sched_shm tools_pp_bench_kill_ucx tools_schedules topology_plan_sizes)
 
 # tryst_test_add(<name> COMMAND <command>… [LABELS …] [TIMEOUT …] [ENVIRONMENT …])
 # The same for a command that exists already (a script, a tool).

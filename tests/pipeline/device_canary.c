@@ -102,7 +102,7 @@ static tryst_status predict(tryst_stage *stage, const tryst_stage_prediction *pr
 static void versions(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p)
 {
     const struct canary *self = (const struct canary *)stage;
-    self->host_ops->versions(stage, oldest_p, newest_p);
+    *oldest_p = 0;
     *newest_p = self->updates_queued;
 }
 

@@ -29,14 +29,14 @@ static struct job *job_new(const tryst_program *program, uint64_t steps)
 
 /* ---- successful runs --------------------------------------------------------------- */
 
-/* All of one to four steps. The mean of the losses is that of the last step. */
+/* Two and four steps. The mean of the losses is that of the last step. */
 static void test_steps(void **state)
 {
     for (int i = 0; i < SCHEDULES; i++) {
         for (int ranks = 1; ranks <= 4; ranks++) {
             for (int m = 1; m <= 7; m += 3) {
                 tryst_program *program = job_generate_if(schedules[i], ranks, m);
-                for (uint64_t steps = 1; program && steps <= JOB_STEPS; steps++) {
+                for (uint64_t steps = 2; program && steps <= JOB_STEPS; steps += 2) {
                     struct job *self = job_new(program, steps);
                     job_run(self);
                     int last =
