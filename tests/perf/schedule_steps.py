@@ -4,11 +4,11 @@
 
 usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [--activation SIZE] [--torch PYTHON] [schedule…]
 
-Each run trains all schedules in turn, so that a change of the machine's load meets all of them. A rank's F takes 10 ms and
-its B 20 ms, or I and W 10 ms each; with several stages on a rank each takes its share. Prints, for each schedule, the median over the runs of: the median
-step, the step that the simulator computes from the measured times of the actions, and their ratio; and the step in
-multiples of that of 1f1b in the same run. --torch names a Python with torch 2: PyTorch's own schedules over gloo then run
-in turn with the others (torch_pipeline.py), beside their ideal step.
+Each run trains all schedules in turn, so that a change of the machine's load meets all of them. A rank's F takes 10 ms
+and its B 20 ms, or I and W 10 ms each; with several stages on a rank each takes its share. Prints, for each schedule,
+the median over the runs of: the median step, the step that the simulator computes from the measured times of the
+actions, and their ratio; and the step in multiples of that of 1f1b in the same run. --torch names a Python with torch
+2: PyTorch's own schedules over gloo then run in turn with the others (torch_pipeline.py), beside their ideal step.
 """
 import argparse
 import json
