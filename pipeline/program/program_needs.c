@@ -20,6 +20,9 @@
  * that ran in a body or in the epilogue, as those of all later steps do. */
 #define STEADY_STEPS 3
 
+/* Mark of a micro-batch with a gradient that no UPDATE has taken. */
+enum { PENDING = -2 };
+
 struct reads {
     const tryst_program *program;
     const struct program_list *list;
@@ -28,7 +31,7 @@ struct reads {
     int32_t *slots; /* [stages × (slot_max + 1)]: newest version at its PREDICT */
     int32_t slot_max;
     /* [stages × micro-batches]: newest version before the UPDATE that takes the gradient;
-     * -1: none has */
+     * -1: none has, or PENDING */
     int32_t *taken;
     /* [stages]: a micro-batch with a gradient that no UPDATE has taken; -1: none */
     int32_t *pending;
@@ -49,6 +52,10 @@ static size_t cell_of(const struct reads *self, int stage, int microbatch)
 static void gradient_add(struct reads *self, const tryst_action *action)
 {
     size_t cell = cell_of(self, action->stage, action->microbatch);
+    if (self->taken[cell] == PENDING) { /* twice: tryst_program_check refuses that */
+        return;
+    }
+    self->taken[cell] = PENDING;
     self->others[cell] = self->pending[action->stage];
     self->pending[action->stage] = action->microbatch;
 }

@@ -553,6 +553,30 @@ static void test_append_refuses_ranges(void **state)
     tryst_program_close(program);
 }
 
+/* A program that the checker refuses, with a W twice, has no hang in store for a caller
+ * that did not ask the checker. */
+static void test_reads_unchecked(void **state)
+{
+    static const tryst_action_kind kinds[] = {
+        TRYST_ACTION_FORWARD,     TRYST_ACTION_INPUT_GRAD, TRYST_ACTION_WEIGHT_GRAD,
+        TRYST_ACTION_WEIGHT_GRAD, TRYST_ACTION_UPDATE,
+    };
+    enum { COUNT = sizeof kinds / sizeof *kinds };
+    tryst_program_read reads[COUNT];
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(1, 1, 1, &program), TRYST_OK);
+    for (int i = 0; i < COUNT; i++) {
+        const tryst_action action = {.kind = kinds[i],
+                                     .microbatch = i + 1 < COUNT ? 0 : -1,
+                                     .version = i + 1 < COUNT ? 0 : 1};
+        assert_int_equal(tryst_program_append(program, 0, &action), TRYST_OK);
+    }
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_E_PROGRAM);
+    assert_int_equal(tryst_program_reads(program, 0, reads), TRYST_OK);
+    assert_int_equal(reads[2].delay, 0);
+    tryst_program_close(program);
+}
+
 /* Getters accept NULL. */
 static void test_null(void **state)
 {
@@ -593,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_long_name),
         cmocka_unit_test(test_huge_step),
         cmocka_unit_test(test_append_refuses_ranges),
+        cmocka_unit_test(test_reads_unchecked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
