@@ -7,11 +7,13 @@ usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [-
 Each run trains all schedules in turn, so that a change of the machine's load meets all of them. A rank's F takes 10 ms
 and its B 20 ms, or I and W 10 ms each; with several stages on a rank each takes its share. Prints, for each schedule,
 the median over the runs of: the median step, the step that the simulator computes from the measured times of the
-actions, and their ratio; and the step in multiples of that of 1f1b in the same run. --torch names a Python with torch
-2: PyTorch's own schedules over gloo then run in turn with the others (torch_pipeline.py), beside their ideal step.
+actions, and their ratio; the step in multiples of that of 1f1b in the same run; the bubble, measured and simulated.
+--torch names a Python with torch 2: PyTorch's own schedules over gloo then run in turn with the others
+(torch_pipeline.py), beside their ideal step.
 """
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -30,17 +32,17 @@ def chunks_of(schedule):
 
 
 def run_torch(args, schedule):
-    """Returns the median step of a schedule of PyTorch and its ideal step, in seconds."""
+    """Returns the median step of a schedule of PyTorch and its ideal step, in seconds, and no bubbles."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_pipeline.py")
     command = [args.torch, script, "--ranks", str(args.ranks), "--microbatches", str(args.microbatches), "--steps",
                str(args.steps), schedule]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=args.timeout).stdout
     figures = json.loads(out.splitlines()[-1])
-    return figures["step_s"], figures["ideal_s"]
+    return figures["step_s"], figures["ideal_s"], math.nan, math.nan
 
 
 def run(args, schedule):
-    """Returns the median step and the simulated step, in seconds."""
+    """Returns the median step and the simulated step, in seconds, and both bubbles."""
     if schedule.startswith("torch "):
         return run_torch(args, schedule.partition(" ")[2])
     chunks = chunks_of(schedule)
@@ -53,7 +55,8 @@ def run(args, schedule):
         document = json.load(figures)
     # the first step fills caches, the last of a loop has no forwards of a next step
     seconds = [step["seconds"] for step in document["steps"][1:-1]]
-    return statistics.median(seconds), document["step_predicted_s"]
+    return (statistics.median(seconds), document["step_predicted_s"], document["bubble_measured"],
+            document["bubble_predicted"])
 
 
 def main():
@@ -76,13 +79,16 @@ def main():
     for _ in range(args.runs):
         for schedule in schedules:
             found[schedule].append(run(args, schedule))
-    print(f"{'schedule':24} {'step, s':>9} {'simulated':>9} {'ratio':>7} {'lowest':>7} {'highest':>7} {'of 1f1b':>8}")
+    print(f"{'schedule':24} {'step, s':>9} {'simulated':>9} {'ratio':>7} {'lowest':>7} {'highest':>7} {'of 1f1b':>8} "
+          f"{'bubble, %':>10} {'simulated':>9}")
     for schedule in schedules:
-        ratios = [step / simulated for step, simulated in found[schedule]]
-        of_base = [step / base for (step, _), (base, _) in zip(found[schedule], found["1f1b"])]
-        print(f"{schedule:24} {statistics.median(s for s, _ in found[schedule]):9.4f} "
-              f"{statistics.median(s for _, s in found[schedule]):9.4f} {statistics.median(ratios):7.4f} "
-              f"{min(ratios):7.4f} {max(ratios):7.4f} {statistics.median(of_base):8.4f}")
+        runs = found[schedule]
+        ratios = [step / simulated for step, simulated, _, _ in runs]
+        of_base = [run[0] / base[0] for run, base in zip(runs, found["1f1b"])]
+        step, simulated, bubble, bubble_simulated = (statistics.median(run[i] for run in runs) for i in range(4))
+        print(f"{schedule:24} {step:9.4f} {simulated:9.4f} {statistics.median(ratios):7.4f} "
+              f"{min(ratios):7.4f} {max(ratios):7.4f} {statistics.median(of_base):8.4f} "
+              f"{100 * bubble:10.2f} {100 * bubble_simulated:9.2f}")
     print(f"({args.ranks} ranks, {args.microbatches} micro-batches, {args.activation} activations; "
           f"medians of {args.runs} runs)")
 
