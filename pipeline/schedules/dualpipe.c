@@ -32,12 +32,9 @@ static const char *check(tryst_schedule_params *params)
 {
     static _Thread_local char text[160];
     int ranks = params->ranks_count, count = params->microbatches_count;
-    if (ranks % 2 != 0) {
-        snprintf(text, sizeof text,
-                 "the number of ranks must be even, since each rank holds two different "
-                 "stages; %d is odd",
-                 ranks);
-        return text;
+    const char *odd = schedule_even_check(params);
+    if (odd) {
+        return odd;
     }
     if (count % 2 != 0) {
         snprintf(text, sizeof text,

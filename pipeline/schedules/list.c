@@ -2,6 +2,8 @@
 /* Additions to one rank's list. */
 #include "schedules.h"
 
+#include <stdio.h>
+
 struct schedule_list schedule_begin(const tryst_schedule_params *params,
                                     tryst_program *program, int rank)
 {
@@ -95,6 +97,16 @@ void schedule_mark(struct schedule_list *list, tryst_program_part part)
     if (list->status == TRYST_OK) {
         list->status = tryst_program_mark(list->program, list->rank, part);
     }
+}
+
+const char *schedule_even_check(const tryst_schedule_params *params)
+{
+    static _Thread_local char text[128];
+    snprintf(text, sizeof text,
+             "the number of ranks must be even, since each rank holds two different "
+             "stages; %d is odd",
+             params->ranks_count);
+    return params->ranks_count % 2 != 0 ? text : NULL;
 }
 
 void schedule_alternate(struct schedule_list *list, int lead, int count)

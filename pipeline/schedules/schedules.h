@@ -53,6 +53,10 @@ void schedule_mark(struct schedule_list *list, tryst_program_part part);
  *  order of all schedules with one forward and one backward in turn. */
 void schedule_alternate(struct schedule_list *list, int lead, int count);
 
+/** Return NULL if the number of ranks is even, as two copies of the model in opposite
+ *  directions need; else the sentence for tryst_schedule.check. */
+const char *schedule_even_check(const tryst_schedule_params *params);
+
 /** Return w = ranks - 1 - rank: the forwards by which a rank is ahead of the last. */
 static inline int schedule_ahead(const tryst_schedule_params *params, int rank)
 {

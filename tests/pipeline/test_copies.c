@@ -18,18 +18,6 @@
 
 enum { RANKS_MAX = 16, STAGES_MAX = 128 };
 
-static tryst_program *generate(const char *schedule, int ranks, int microbatches)
-{
-    tryst_program *program = NULL;
-    if (tryst_program_generate(schedule, SCHEDULE(ranks, microbatches), &program) !=
-            TRYST_OK ||
-        tryst_program_check(program, NULL, NULL) != TRYST_OK) {
-        fail_msg("%s, %d ranks, %d micro-batches: %s", schedule, ranks, microbatches,
-                 tryst_last_error());
-    }
-    return program;
-}
-
 static int least(int a, int b)
 {
     return a < b ? a : b;
@@ -90,7 +78,7 @@ static void expect_peak(const char *name, const tryst_program *program, int rank
  * behind the first adds (D - 2)(B - F). */
 static void check_chimera(int p, int units)
 {
-    tryst_program *program = generate("chimera", p, units * p);
+    tryst_program *program = schedule_checked("chimera", p, units * p);
     tryst_program_peak peaks[RANKS_MAX];
     for (int i = 0; i < COSTS_COUNT; i++) {
         const struct costs *c = &costs_of[i];
@@ -124,7 +112,7 @@ static void test_dualpipe(void **state)
     for (int p = 2; p <= RANKS_MAX; p += 2) {
         const int counts[] = {2 * p, 2 * p + 2, 3 * p, 4 * p};
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
-            tryst_program *program = generate("dualpipe", p, counts[k]);
+            tryst_program *program = schedule_checked("dualpipe", p, counts[k]);
             tryst_program_peak peaks[RANKS_MAX];
             for (int i = 0; i < COSTS_COUNT; i++) {
                 const struct costs *c = &costs_of[i];
@@ -145,7 +133,7 @@ static void check_hanayo(int p, int m, int waves)
 {
     char text[32];
     snprintf(text, sizeof text, "hanayo:waves=%d", waves);
-    tryst_program *program = generate(text, p, m);
+    tryst_program *program = schedule_checked(text, p, m);
     tryst_program_peak peaks[RANKS_MAX];
     int groups = m < p ? 1 : m / p, largest = (m + groups - 1) / groups;
     for (int i = 0; i < COSTS_COUNT && m >= p; i++) {
@@ -187,7 +175,7 @@ static void test_hanayo_unit(void **state)
         "1F0 1F1 1F2 6F0 1F3 6F1 6B0 6F2 6B1 6F3 6B2 1B0 6B3 1B1 1B2 1B3 ",
         "2F0 2F1 5F0 2F2 5F1 2F3 5F2 5B0 5F3 5B1 2B0 5B2 2B1 5B3 2B2 2B3 ",
         "3F0 4F0 3F1 4F1 3F2 4F2 3F3 4F3 4B0 3B0 4B1 3B1 4B2 3B2 4B3 3B3 "};
-    tryst_program *program = generate("hanayo", 4, 4);
+    tryst_program *program = schedule_checked("hanayo", 4, 4);
     for (int rank = 0; rank < 4; rank++) {
         char row[256] = "", text[32];
         size_t count = 0;
@@ -243,7 +231,7 @@ static void test_reductions(void **state)
 {
     static const char *const names[] = {"chimera", "dualpipe"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        tryst_program *one = generate(names[k], 4, 8), *two = NULL;
+        tryst_program *one = schedule_checked(names[k], 4, 8), *two = NULL;
         assert_int_equal(tryst_program_replicate(one, 2, &two), TRYST_OK);
         assert_int_equal(tryst_program_check(two, NULL, NULL), TRYST_OK);
         for (int stage = 0; stage < 4; stage++) {
@@ -289,7 +277,7 @@ static void test_file(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        tryst_program *program = generate(names[k], 4, 8), *loaded = NULL;
+        tryst_program *program = schedule_checked(names[k], 4, 8), *loaded = NULL;
         assert_int_equal(tryst_program_save_csv(program, path), TRYST_OK);
         assert_int_equal(tryst_program_load_csv(path, &loaded), TRYST_OK);
         for (int rank = 0; rank < 4; rank++) {

@@ -47,18 +47,6 @@ static const tryst_model model = {.struct_size = sizeof model,
 static const tryst_optimizer sgd = {
     .struct_size = sizeof sgd, .kind = TRYST_OPTIMIZER_SGD, .lr = 0.05, .momentum = 0.8};
 
-static tryst_program *generate(const char *schedule, int ranks, int microbatches)
-{
-    tryst_program *program = NULL;
-    if (tryst_program_generate(schedule, SCHEDULE(ranks, microbatches), &program) !=
-            TRYST_OK ||
-        tryst_program_check(program, NULL, NULL) != TRYST_OK) {
-        fail_msg("%s, %d ranks, %d micro-batches: %s", schedule, ranks, microbatches,
-                 tryst_last_error());
-    }
-    return program;
-}
-
 /* ---- training: the program's stages ------------------------------------------------ */
 
 struct shape {
@@ -344,7 +332,7 @@ static int shapes_run;
 
 static void check_shape(const struct shape *s)
 {
-    tryst_program *program = generate(s->schedule, s->ranks, s->microbatches);
+    tryst_program *program = schedule_checked(s->schedule, s->ranks, s->microbatches);
     struct run engine, replay;
     float *trained;
     double losses[STEPS];
@@ -538,7 +526,8 @@ static bool is_trained(const struct fault *fault, const tryst_program *program)
 
 static void check_fault(const struct fault *fault)
 {
-    tryst_program *right = generate(fault->schedule, FAULT_RANKS, FAULT_MICROBATCHES);
+    tryst_program *right =
+        schedule_checked(fault->schedule, FAULT_RANKS, FAULT_MICROBATCHES);
     tryst_program *wrong = plant(fault, right);
     bool refused = tryst_program_check(wrong, NULL, NULL) != TRYST_OK;
     if (refused != fault->checker || !strstr(tryst_last_error(), fault->says)) {
