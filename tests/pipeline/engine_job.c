@@ -223,6 +223,24 @@ void job_expect_success(struct job *self, const char *name)
     assert_int_equal(job_close(self), 0);
 }
 
+void job_expect_death(struct job *self)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank %d died", self->dying_rank);
+    for (int rank = 0; rank < tryst_program_ranks(self->program); rank++) {
+        if (rank == self->dying_rank) {
+            continue;
+        }
+        assert_true(self->ranks[rank].status == TRYST_E_PEER ||
+                    self->ranks[rank].status == TRYST_E_ABORTED);
+        if (!strstr(self->ranks[rank].error, name)) {
+            fail_msg("rank %d: the error does not contain \"%s\": %s", rank, name,
+                     self->ranks[rank].error);
+        }
+    }
+    assert_int_equal(job_close(self), 0);
+}
+
 void job_run_well(const tryst_program *program, uint64_t delay_max_ns, const char *name)
 {
     job_run_steps(program, JOB_STEPS, delay_max_ns, name);
