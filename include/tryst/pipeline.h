@@ -574,7 +574,9 @@ typedef struct tryst_engine_params {
     bool reduce_at_end;
     /** Steps follow one another: the ids of consecutive steps rise by one, and
      *  tryst_engine_step_last ends them, as a loop demands in any case. Receives of the
-     *  next step are then posted before the end of this one. */
+     *  next step are then posted before the end of this one. Stages on a device may still
+     *  have actions to do when a step other than the first and the last returns; its
+     *  losses are complete. */
     bool steps_follow;
 } tryst_engine_params;
 
@@ -714,10 +716,10 @@ TRYST_API tryst_status tryst_engine_cost_get(const tryst_engine *engine, int sta
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);
 
-/** Close an engine. A loop that has begun and not ended is aborted on every rank
- *  (tryst_last_error has the sentence). After a failure this waits until no operation
- *  uses its buffers, at most some seconds; memory that an operation may still use then is
- *  not freed. NULL is allowed. */
+/** Close an engine. A loop, or steps with steps_follow, that have begun and not ended
+ *  are aborted on every rank (tryst_last_error has the sentence). After a failure this
+ *  waits until no operation uses its buffers, at most some seconds; memory that an
+ *  operation may still use then is not freed. NULL is allowed. */
 TRYST_API void tryst_engine_close(tryst_engine *engine);
 
 TRYST_END_DECLS

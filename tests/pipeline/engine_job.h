@@ -70,8 +70,8 @@ int job_close(struct job *self);
 /** Check that every rank succeeded, no canary reports an error, receives are posted in
  *  the order of need and with its priorities, and no object is left. */
 void job_expect_success(struct job *self, const char *name);
-/** Check that all other ranks ended by the death of `dying_rank`, with an error that names
- *  it, and that no object is left. */
+/** Check that all other ranks ended by the death of `dying_rank`, with an error that
+ *  names it, and that no object is left. */
 void job_expect_death(struct job *self);
 /** Check the program, run so many steps of it, and expect success and the right
  *  losses. */
