@@ -150,8 +150,8 @@ set(TRYST_PLAIN_LONG
     api_coll_blocks_device_ofi api_coll_exchange_ofi api_coll_kills_device_ucx api_coll_random_device_ucx)
 # Long under ASan: the same code runs there in another test.
 set(TRYST_ASAN_LONG
-    api_coll_blocks_device_self api_coll_device_self api_coll_matrix_self api_coll_matrix_shm
-    api_coll_random_device_self api_death_ofi api_descriptors_ucx api_random_shm-ring api_random_shm-stage
+    api_coll_blocks_device_self api_coll_blocks_device_shm api_coll_device_self api_coll_kills_device_shm
+    api_coll_matrix_self api_coll_matrix_shm api_coll_random_device_self api_coll_takeover_shm api_death_ofi api_descriptors_ucx api_random_shm-ring api_random_shm-stage
     collectives_run_fault conformance_self context_alloc_walk_recorded core_reduce gpu_run_script
     pipeline_emulated_kernels pipeline_engine pipeline_engine_follow pipeline_engine_loop pipeline_schedule_runs
     rendezvous_flow_trees rendezvous_soak sim_seeds tools_bench_dp_few tools_full_shm_ofi tools_perf_coll tools_perf_ofi

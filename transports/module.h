@@ -23,7 +23,7 @@
 #include "transports/transport.h"
 #include "tryst/types.h"
 
-#define TRYST_MODULE_ABI_VERSION 4u
+#define TRYST_MODULE_ABI_VERSION 5u
 #define TRYST_MODULE_ENTRY       "tryst_module_v1"
 
 struct planner_ops;

@@ -778,6 +778,34 @@ TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes,
  *           free a device's memory. */
 TRYST_API void tryst_mem_release(tryst_mem *mem);
 
+/** Let a rank of this machine read a region of the host's memory (tryst_mem_alloc) in
+ *  place, so that its bytes need not move: `*id_p` names the region to that rank, for
+ *  tryst_mem_view. When bytes there may be read, and when no more, the two ranks agree by
+ *  operations: what was written before a send is seen behind its receive.
+ *
+ *  Thread:  any; from a callback too. Blocks: as tryst_mem_release.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_AGAIN (there is no connection to that rank
+ *           yet: an operation with it that has completed has made one),
+ *           TRYST_E_UNSUPPORTED (that rank cannot map it: it is on another machine, or
+ *           TRYST_SHM_MECH does without maps), TRYST_E_PEER, TRYST_E_NOMEM,
+ *           TRYST_E_FORKED, TRYST_E_CONTEXT */
+TRYST_API tryst_status tryst_mem_share(tryst_group *group, int rank, tryst_mem *mem,
+                                       uint64_t *id_p);
+
+/** Map a region that `rank` has shared with this rank: `*data_p` and `*bytes_p` are the
+ *  whole region, to be read alone. The view stays until tryst_mem_view_close, whatever
+ *  becomes of the region and of the rank.
+ *
+ *  Owns:    the caller gives data and bytes to tryst_mem_view_close.
+ *  Thread:  any; from a callback too. Blocks: as tryst_mem_release.
+ *  Returns: as tryst_mem_share; TRYST_AGAIN: the region is not known here yet: call
+ *           tryst_progress, and once more */
+TRYST_API tryst_status tryst_mem_view(tryst_group *group, int rank, uint64_t id,
+                                      const void **data_p, size_t *bytes_p);
+
+/** Unmap a view. NULL is allowed. Any thread. */
+TRYST_API void tryst_mem_view_close(const void *data, size_t bytes);
+
 /* ------------------------------------------------------------------------------------- *
  *  Observation
  * ------------------------------------------------------------------------------------ */

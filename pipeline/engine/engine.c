@@ -150,6 +150,7 @@ void tryst_engine_close(tryst_engine *engine)
     if (engine->device.used && !engine_device_stop(engine, DEVICE_STOP_NS)) {
         engine->unquiet = true;
     }
+    engine_lents_close(engine);
     buffer_pool_close(&engine->pool, engine->unquiet);
     engine_device_close(engine);
     engine_reduce_close(engine);
@@ -189,6 +190,9 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
     for (size_t i = engine->range->action;
          i < engine->range_end->action && status == TRYST_OK; i++) {
         status = engine_post_receives(engine);
+        if (status == TRYST_OK) {
+            status = engine_lents_return(engine);
+        }
         engine_push(engine);
         if (status == TRYST_OK) {
             status = engine_reap(engine);
@@ -209,6 +213,9 @@ static tryst_status run_range(tryst_engine *engine, enum engine_mark_name from,
     }
     if (status == TRYST_OK) {
         status = engine_post_early(engine);
+    }
+    if (status == TRYST_OK) {
+        status = engine_lents_return(engine);
     }
     engine_push(engine);
     return status == TRYST_OK ? engine_reap(engine) : status;
@@ -290,6 +297,9 @@ static tryst_status run_step(tryst_engine *engine, uint64_t step, bool last,
     engine->last = last;
     read_versions(engine);
     tryst_status status = engine_frame_open(engine, step);
+    if (status == TRYST_OK && engine->steps_done == 0) {
+        status = engine_lents_agree(engine);
+    }
     if (status == TRYST_OK) {
         status = run_parts(engine);
     }

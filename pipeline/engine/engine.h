@@ -6,6 +6,7 @@
  *   engine_transfer.c  sends, receives, waits and their failures
  *   engine_action.c    one action: its buffers before, during and after
  *   engine_reduce.c    sums of gradients over replicas, and updates by parts
+ *   engine_lent.c      items that another rank reads where they are
  *   engine_buffer.c    the buffers
  *   engine_device.c    events instead of waits, where the stages compute on a device */
 #ifndef TRYST_PIPELINE_ENGINE_ENGINE_H
@@ -13,6 +14,7 @@
 
 #include "engine_buffer.h"
 #include "engine_device.h"
+#include "engine_lent.h"
 #include "pipeline/base/params.h"
 #include "pipeline/program/program.h"
 
@@ -43,7 +45,12 @@ struct engine_transfer {
     /** Buffer of the posted operation. NULL once a send has ended, or the buffer of a
      *  receive was put into a cell. */
     struct buffer *memory;
-    tryst_op *op;      /**< NULL: not posted, or ended */
+    tryst_op *op; /**< NULL: not posted, or ended */
+    /** For an item that is lent: what travels, the key of the message that gives it back,
+     *  and that message's receive. */
+    struct engine_note *note;
+    tryst_key *back;
+    tryst_op *back_op;
     uint64_t begin_ns; /**< when the operation was posted */
     bool ended;        /**< the engine has seen the operation succeed */
     bool early;        /**< a receive of the next step, posted in the step that runs */
@@ -144,6 +151,8 @@ struct tryst_engine {
     uint64_t step_begin_ns;
     struct buffer_pool pool;
     struct engine_device device;
+    struct engine_lents lents;
+    struct engine_note *notes; /**< [receives, then sends of both frames] */
     tryst_span *spans;
     size_t spans_count;
     size_t spans_capacity;

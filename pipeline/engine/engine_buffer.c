@@ -89,6 +89,7 @@ static tryst_status class_add(struct buffer_class *self, size_t count)
     for (size_t i = 0; i < count; i++) {
         chunk->buffers[i] = (struct buffer){.data = (char *)chunk->data + i * self->bytes,
                                             .mem = chunk->mem,
+                                            .begin = chunk->data,
                                             .bytes = self->bytes,
                                             .owner = self};
         class_put(self, &chunk->buffers[i], false);

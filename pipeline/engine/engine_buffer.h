@@ -22,9 +22,10 @@
 
 struct buffer {
     void *data;
-    tryst_mem *mem; /**< NULL: plain memory */
-    size_t bytes;   /**< size of the class: the requested size, rounded up */
-    int uses;       /**< 0: free */
+    tryst_mem *mem;    /**< NULL: plain memory */
+    const void *begin; /**< of `mem` */
+    size_t bytes;      /**< size of the class: the requested size, rounded up */
+    int uses;          /**< 0: free */
     /** On a device: event that the next user has to wait for; NULL: none. */
     void *after;
     struct buffer_class *owner;

@@ -234,20 +234,23 @@ static void item_shape(const tryst_engine *engine, struct program_item item,
     *count_p = maker ? info->output_count : info->input_count;
 }
 
-static tryst_status prepare_key(tryst_engine *engine, struct engine_transfer *self,
-                                bool sends)
+/* Prepare the key of an item, or, of the other direction, of the message that gives it
+ * back. */
+static tryst_status prepare_key(tryst_engine *engine, const struct engine_transfer *self,
+                                bool sends, bool back, tryst_key **key_p)
 {
     char edge[32];
     char key[TRYST_KEY_MAX + 1];
-    int from = sends ? engine->rank : self->peer;
-    int to = sends ? self->peer : engine->rank;
-    snprintf(edge, sizeof edge, "%s%d",
-             self->item.kind == PROGRAM_OUTPUT ? "act" : "grad", self->item.stage);
+    int from = sends != back ? engine->rank : self->peer;
+    int to = sends != back ? self->peer : engine->rank;
+    snprintf(edge, sizeof edge, "%s%d%s",
+             self->item.kind == PROGRAM_OUTPUT ? "act" : "grad", self->item.stage,
+             back ? "back" : "");
     tryst_status status = tryst_key_build(
         engine->params.group, from, to, edge, 0,
         (uint64_t)(self->item.microbatch % engine->microbatches_count), key, sizeof key);
     if (status == TRYST_OK) {
-        status = tryst_key_prepare(engine->params.group, key, &self->key);
+        status = tryst_key_prepare(engine->params.group, key, key_p);
     }
     if (status != TRYST_OK) {
         return engine_fail(engine, status, "key of %s, micro-batch %d: %s", edge,
@@ -290,7 +293,10 @@ static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends
             .peer = engine_owner(engine, other, items[i].microbatch),
             .action = index};
         item_shape(engine, items[i], &self->dtype, &self->count);
-        tryst_status status = prepare_key(engine, self, sends);
+        tryst_status status = prepare_key(engine, self, sends, false, &self->key);
+        if (status == TRYST_OK) {
+            status = prepare_key(engine, self, sends, true, &self->back);
+        }
         if (status != TRYST_OK) {
             return status;
         }
@@ -329,6 +335,23 @@ static size_t count_common_receives(const tryst_engine *engine)
     return count;
 }
 
+static tryst_status allocate_notes(tryst_engine *engine)
+{
+    size_t receives = engine->receives_count, sends = engine->sends_count;
+    engine->notes = calloc(receives + 2 * sends + 1, sizeof *engine->notes);
+    if (!engine->notes) {
+        return TRYST_E_NOMEM;
+    }
+    for (size_t i = 0; i < receives; i++) {
+        engine->receives[i].note = &engine->notes[i];
+    }
+    for (size_t i = 0; i < sends; i++) {
+        engine->frames[0].sends[i].note = &engine->notes[receives + i];
+        engine->frames[1].sends[i].note = &engine->notes[receives + sends + i];
+    }
+    return TRYST_OK;
+}
+
 static tryst_status plan_transfers(tryst_engine *engine)
 {
     size_t most = engine->list->count * PROGRAM_ITEMS_MAX;
@@ -351,6 +374,9 @@ static tryst_status plan_transfers(tryst_engine *engine)
     marks_reach(engine, engine->list->count);
     for (size_t i = 0; i < engine->sends_count; i++) {
         engine->frames[1].sends[i] = engine->frames[0].sends[i];
+    }
+    if (status == TRYST_OK) {
+        status = allocate_notes(engine);
     }
     engine->early_max =
         engine->looped ? count_common_receives(engine) : engine->receives_count;
@@ -441,9 +467,14 @@ void engine_plan_close(tryst_engine *engine)
 {
     for (size_t i = 0; i < engine->receives_count; i++) {
         tryst_key_release(engine->receives[i].key);
+        tryst_key_release(engine->receives[i].back);
     }
     for (size_t i = 0; i < engine->sends_count; i++) {
         tryst_key_release(engine->frames[0].sends[i].key); /* frame 1 shares these keys */
+        tryst_key_release(engine->frames[0].sends[i].back);
+    }
+    if (!engine->unquiet) {
+        free(engine->notes);
     }
     free(engine->receives);
     free(engine->frames[0].sends);

@@ -16,6 +16,7 @@
 
 #include "engine.h"
 #include "engine_action.h"
+#include "engine_lent.h"
 #include "engine_reduce.h"
 #include "engine_transfer.h"
 
@@ -58,6 +59,12 @@ static bool scope_cause(const tryst_engine *engine, tryst_error *error_p)
         }
     }
     return false;
+}
+
+bool engine_is_aborted(const tryst_engine *engine)
+{
+    tryst_error error = {.struct_size = sizeof error};
+    return scope_cause(engine, &error);
 }
 
 /* Return how many milliseconds to wait for the cause of a failure from another rank. The
@@ -117,12 +124,18 @@ tryst_status engine_op_failed(tryst_engine *engine, const tryst_op *op,
     return op_failure_report(engine, status, what, details.text);
 }
 
+/* Return the operation that a transfer waits for; NULL: none. */
+static tryst_op *pending_of(const struct engine_transfer *self)
+{
+    return self->op ? self->op : self->back_op;
+}
+
 static tryst_status transfer_failed(tryst_engine *engine,
                                     const struct engine_transfer *self, bool sends,
                                     tryst_status status)
 {
     char words[128];
-    return engine_op_failed(engine, self->op, status,
+    return engine_op_failed(engine, pending_of(self), status,
                             item_text(engine, self, sends, words));
 }
 
@@ -141,22 +154,9 @@ static uint64_t note_span(tryst_engine *engine, const struct engine_transfer *se
     return end_ns;
 }
 
-/* Poll one operation. Once it has succeeded, record its span, release it, and drop the
- * buffer of a send. Returns its failure, which the engine then reports. */
-static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *self,
-                                  bool sends)
+/* The operation has ended: record its span, and release it. */
+static void op_ended(tryst_engine *engine, struct engine_transfer *self, bool sends)
 {
-    if (!self->op || self->ended) {
-        return TRYST_OK;
-    }
-    tryst_status status = tryst_op_test(self->op);
-    if (status == TRYST_IN_PROGRESS) {
-        return TRYST_OK;
-    }
-    if (status != TRYST_OK) {
-        return transfer_failed(engine, self, sends, status);
-    }
-    self->ended = true;
     note_span(engine, self, sends ? TRYST_SPAN_SEND : TRYST_SPAN_RECEIVE, self->begin_ns);
     if (!sends) {
         engine_device_came(engine, self->action, self->early,
@@ -164,7 +164,30 @@ static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *
     }
     tryst_op_release(self->op);
     self->op = NULL;
-    if (sends) {
+}
+
+/* Poll a transfer. Once its operation has succeeded, and a lent item is back, drop the
+ * buffer of a send. Returns its failure, which the engine then reports. */
+static tryst_status transfer_poll(tryst_engine *engine, struct engine_transfer *self,
+                                  bool sends)
+{
+    while (pending_of(self)) {
+        tryst_status status = tryst_op_test(pending_of(self));
+        if (status == TRYST_IN_PROGRESS) {
+            return TRYST_OK;
+        }
+        if (status != TRYST_OK) {
+            return transfer_failed(engine, self, sends, status);
+        }
+        if (self->op) {
+            op_ended(engine, self, sends);
+        } else {
+            tryst_op_release(self->back_op);
+            self->back_op = NULL;
+        }
+        self->ended = !pending_of(self);
+    }
+    if (sends && self->ended) {
         buffer_drop(self->memory);
         self->memory = NULL;
     }
@@ -247,16 +270,20 @@ static tryst_status wait_for(tryst_engine *engine, struct engine_transfer *self,
         return status;
     }
     uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
-    status = tryst_wait(self->op, engine->params.timeout_ns);
+    while (status == TRYST_OK && !self->ended) {
+        status = tryst_wait(pending_of(self), engine->params.timeout_ns);
+        if (tryst_op_test(pending_of(self)) != TRYST_IN_PROGRESS) {
+            status = transfer_poll(engine, self, sends);
+        } else if (status == TRYST_E_TIMEOUT) {
+            status = late(engine, self, sends);
+        } else {
+            char words[128];
+            status = op_failure_report(engine, status,
+                                       item_text(engine, self, sends, words), NULL);
+        }
+    }
     note_wait(engine, self, begin_ns);
-    if (tryst_op_test(self->op) != TRYST_IN_PROGRESS) {
-        return transfer_poll(engine, self, sends);
-    }
-    if (status == TRYST_E_TIMEOUT) {
-        return late(engine, self, sends);
-    }
-    char words[128];
-    return op_failure_report(engine, status, item_text(engine, self, sends, words), NULL);
+    return status;
 }
 
 /* ---- receives ---------------------------------------------------------------------- */
@@ -274,6 +301,15 @@ static tryst_tensor tensor_of(const tryst_engine *engine,
                           .device = engine->device.ordinal,
                           .mem = self->memory->mem,
                           .ready_event = ready_event};
+}
+
+/* Return the tensor that travels for a lent item. */
+static tryst_tensor note_of(const struct engine_transfer *self)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = self->note,
+                          .count = sizeof *self->note,
+                          .dtype = TRYST_DTYPE_U8};
 }
 
 static uint64_t bytes_of(const struct engine_transfer *self)
@@ -299,11 +335,14 @@ static tryst_status post_receive(tryst_engine *engine, struct engine_transfer *s
     const tryst_op_params params = {.struct_size = sizeof params,
                                     .flags = TRYST_OP_PRIORITY,
                                     .priority = priority_of(engine, self)};
-    tryst_status status = buffer_get(&engine->pool, bytes_of(self), true, &self->memory);
+    bool lent = engine_is_lent(engine, self, false);
+    tryst_status status =
+        lent ? TRYST_OK : buffer_get(&engine->pool, bytes_of(self), true, &self->memory);
     if (status != TRYST_OK) {
         return engine_no_memory(engine, status, bytes_of(self), "a receive");
     }
-    const tryst_tensor tensor = tensor_of(engine, self, self->memory->after);
+    const tryst_tensor tensor =
+        lent ? note_of(self) : tensor_of(engine, self, self->memory->after);
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
     status = tryst_recv_key(engine_scope_of(engine, microbatch_of(engine, self))->step,
@@ -397,7 +436,12 @@ static tryst_status receive_await(tryst_engine *engine, struct engine_transfer *
         return gate(engine, self);
     }
     tryst_status status = wait_for(engine, self, false);
-    self->memory->after = NULL;
+    if (status == TRYST_OK && engine_is_lent(engine, self, false)) {
+        return engine_borrow(engine, self);
+    }
+    if (self->memory) {
+        self->memory->after = NULL;
+    }
     return status;
 }
 
@@ -429,10 +473,14 @@ static tryst_status post_send(tryst_engine *engine, struct engine_transfer *self
     self->memory = memory;
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
-    const tryst_tensor tensor = tensor_of(engine, self, self->event);
-    tryst_status status =
-        tryst_send_key(engine_scope_of(engine, self->item.microbatch)->step, self->key,
-                       &tensor, NULL, &self->op);
+    bool lent = engine_is_lent(engine, self, true);
+    tryst_status status = lent ? engine_lend(engine, self) : TRYST_OK;
+    const tryst_tensor tensor =
+        lent ? note_of(self) : tensor_of(engine, self, self->event);
+    if (status == TRYST_OK) {
+        status = tryst_send_key(engine_scope_of(engine, self->item.microbatch)->step,
+                                self->key, &tensor, NULL, &self->op);
+    }
     if (status != TRYST_OK) {
         self->memory = NULL;
         buffer_drop(memory);
@@ -518,6 +566,9 @@ static size_t take_early(tryst_engine *engine, const struct engine_mark *from)
         if (own != body) {
             own[i].memory = body[i].memory;
             own[i].op = body[i].op;
+            struct engine_note *note = own[i].note;
+            own[i].note = body[i].note;
+            body[i].note = note;
             own[i].begin_ns = body[i].begin_ns;
             own[i].ended = false;
             body[i].memory = NULL;
@@ -568,7 +619,10 @@ tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *fram
             return status;
         }
     }
-    tryst_status settled = engine_reduce_settle(engine, frame);
+    tryst_status settled = engine_lents_settle(engine, frame->number);
+    if (settled == TRYST_OK) {
+        settled = engine_reduce_settle(engine, frame);
+    }
     if (settled != TRYST_OK) {
         return settled;
     }
@@ -580,7 +634,8 @@ tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *fram
 static void release_op(struct engine_transfer *self)
 {
     tryst_op_release(self->op);
-    self->op = NULL;
+    tryst_op_release(self->back_op);
+    self->op = self->back_op = NULL;
 }
 
 /* Abort and close a scope, and wait until its operations have ended. */
@@ -635,6 +690,7 @@ void engine_abandon(tryst_engine *engine)
     for (int i = 0; i < 3; i++) {
         scope_abandon(engine, &engine->scopes[i]);
     }
+    engine_lents_abandon(engine);
     frame_abandon(engine, &engine->frames[0]);
     frame_abandon(engine, &engine->frames[1]);
     if (engine->failed != TRYST_OK && engine->frame && !engine->aborted_ahead) {

@@ -19,6 +19,8 @@ tryst_status engine_frame_finish(tryst_engine *engine, struct engine_frame *fram
 /** Abort and close all scopes, send the cause to the other ranks, and wait until the
  *  operations have ended; if they do not end in time, set engine->unquiet. */
 void engine_abandon(tryst_engine *engine);
+/** True if a rank has aborted a scope of this rank. */
+bool engine_is_aborted(const tryst_engine *engine);
 /** Record which operations have ended, and drop the buffers of ended sends. Returns the
  *  first failure of an operation. */
 tryst_status engine_reap(tryst_engine *engine);

@@ -3,9 +3,10 @@
  * without its arithmetic, and makes the measured bubble comparable with the simulator's.
  *
  * One idea: each call is a relative sleep, so late wake-ups add up as they would for real
- * work. Activations are zeros, the loss is 0, and there are no parameters; weight
- * versions and slots are still counted and checked. With sleep_gradient_bytes each layer
- * is a part with a gradient of zeros, so that sums over replicas take their time. */
+ * work. Activations are zeros, and writing them is part of the call's time. The loss is 0,
+ * and there are no parameters; weight versions and slots are still counted and checked.
+ * With sleep_gradient_bytes each layer is a part with a gradient of zeros, so that sums
+ * over replicas take their time. */
 #include "sleep_stage.h"
 #include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"
@@ -40,6 +41,18 @@ static void sleep_for(uint64_t duration_ns)
     }
 }
 
+/* Write zeros, and return what is left of the call's time. */
+static uint64_t write_zeros(void *data, size_t bytes, uint64_t duration_ns)
+{
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    memset(data, 0, bytes);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    int64_t spent_ns =
+        (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
+    return (int64_t)duration_ns > spent_ns ? duration_ns - (uint64_t)spent_ns : 0;
+}
+
 /* Sleep one part's share of a call. */
 static void sleep_part(const struct sleep_stage *stage, int32_t part,
                        uint64_t duration_ns)
@@ -50,17 +63,17 @@ static void sleep_part(const struct sleep_stage *stage, int32_t part,
 
 /* Sleep for a forward, part by part. */
 static tryst_status sleep_parts(const struct sleep_stage *stage,
-                                const tryst_stage_work *work)
+                                const tryst_stage_work *work, uint64_t duration_ns)
 {
     tryst_status status = TRYST_OK;
     if (stage->parts_count == 0) {
-        sleep_for(stage->forward_ns);
+        sleep_for(duration_ns);
     }
     for (int32_t i = 0; i < stage->parts_count && status == TRYST_OK; i++) {
         status = work->part_needed ? work->part_needed(work->part_arg, i) : TRYST_OK;
         if (status == TRYST_OK) {
             assert(stage->versions[i] == stage->newest);
-            sleep_part(stage, i, stage->forward_ns);
+            sleep_part(stage, i, duration_ns);
         }
     }
     return status;
@@ -99,9 +112,9 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
         return status;
     }
     assert(work->output);
-    memset(work->output, 0,
-           base->info.is_last ? sizeof(double) : base->info.output_count * sizeof(float));
-    return sleep_parts(stage, work);
+    size_t bytes =
+        base->info.is_last ? sizeof(double) : base->info.output_count * sizeof(float);
+    return sleep_parts(stage, work, write_zeros(work->output, bytes, stage->forward_ns));
 }
 
 /* Run any kind of backward: set the gradient of the input to zero, if there is one, and
@@ -117,7 +130,8 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
         return status;
     }
     if (work->grad_input) {
-        memset(work->grad_input, 0, base->info.input_count * sizeof(float));
+        duration_ns = write_zeros(work->grad_input,
+                                  base->info.input_count * sizeof(float), duration_ns);
     }
     return sleep_parts_back((struct sleep_stage *)base, work, duration_ns, adds);
 }

@@ -37,10 +37,17 @@ struct tryst_key {
     int dst_rank;
 };
 
+/* A region; it stays until its owner and all views have given it back. */
 struct tryst_mem {
     struct fake_world *world;
     void *data;
+    size_t bytes;
+    int uses;
+    tryst_mem *next;
 };
+
+/* Bytes before a region's data: a pointer to its tryst_mem. */
+#define MEM_AHEAD_BYTES 64
 
 struct tryst_subgroup {
     struct fake_world *world;
@@ -93,6 +100,8 @@ struct fake_world {
     tryst_op *ops;    /* newest first */
     int live_count;
     uint64_t memory_bytes_left;
+    bool lends;
+    tryst_mem *mems;
     struct {
         int rank;
         uint64_t step;
@@ -131,6 +140,7 @@ struct fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t dela
         .random = seed * 2 + 1,
         .delay_max_ns = delay_max_ns,
         .memory_bytes_left = UINT64_MAX,
+        .lends = seed % 2 == 1,
         .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
         .groups = calloc((size_t)ranks_count, sizeof *world->groups),
         .killed = calloc((size_t)ranks_count, sizeof *world->killed),
@@ -414,11 +424,12 @@ static void unordered_note(struct fake_world *world)
 
 /* True if the receive comes before operations without a priority, and after all receives
  * that its rank posted before it. */
-static bool receive_is_ordered(const tryst_step *step, const tryst_op_params *params)
+static bool receive_is_ordered(const tryst_step *step, const tryst_tensor *tensor,
+                               const tryst_op_params *params)
 {
     struct fake_world *world = step->world;
     if (!params || !(params->flags & TRYST_OP_PRIORITY) || params->priority >= 0) {
-        return false;
+        return tensor->count <= 1; /* about the memory of items, not an item */
     }
     bool first = world->receives[step->rank].posted == 0;
     bool ordered = first || world->receives[step->rank].priority < params->priority;
@@ -441,7 +452,7 @@ tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
                             const tryst_tensor *tensor, const tryst_op_params *params,
                             tryst_op **op_p)
 {
-    if (!receive_is_ordered(step, params)) {
+    if (!receive_is_ordered(step, tensor, params)) {
         unordered_note(step->world);
     }
     return submit(step, key, tensor, false, op_p);
@@ -769,21 +780,96 @@ tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind mem
         return TRYST_E_NOMEM;
     }
     tryst_mem *self = calloc(1, sizeof *self);
-    self->world = ctx->world;
-    self->data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    char *room = aligned_alloc(64, MEM_AHEAD_BYTES + (bytes + 63) / 64 * 64);
+    memcpy(room, &self, sizeof self);
+    *self = (tryst_mem){
+        .world = ctx->world, .data = room + MEM_AHEAD_BYTES, .bytes = bytes, .uses = 1};
+    pthread_mutex_lock(&ctx->world->lock);
+    self->next = ctx->world->mems;
+    ctx->world->mems = self;
+    pthread_mutex_unlock(&ctx->world->lock);
     count_live(ctx->world, 1);
     *data_p = self->data;
     *mem_p = self;
     return TRYST_OK;
 }
 
+static void mem_unlink(tryst_mem *mem)
+{
+    tryst_mem **at = &mem->world->mems;
+    while (*at != mem) {
+        at = &(*at)->next;
+    }
+    *at = mem->next;
+}
+
 void tryst_mem_release(tryst_mem *mem)
 {
-    if (mem) {
-        count_live(mem->world, -1);
-        free(mem->data);
+    if (!mem) {
+        return;
+    }
+    struct fake_world *world = mem->world;
+    pthread_mutex_lock(&world->lock);
+    bool last = --mem->uses == 0;
+    if (last) {
+        mem_unlink(mem);
+    }
+    pthread_mutex_unlock(&world->lock);
+    count_live(world, -1);
+    if (last) {
+        free((char *)mem->data - MEM_AHEAD_BYTES);
         free(mem);
     }
+}
+
+/* One memory for all ranks: a view is the region itself, known by its address. */
+static tryst_mem *mem_at(struct fake_world *world, const void *data)
+{
+    tryst_mem *mem = world->mems;
+    while (mem && mem->data != data) {
+        mem = mem->next;
+    }
+    return mem;
+}
+
+void fake_lend(struct fake_world *world, bool lends)
+{
+    world->lends = lends;
+}
+
+tryst_status tryst_mem_share(tryst_group *group, int rank, tryst_mem *mem, uint64_t *id_p)
+{
+    (void)rank;
+    *id_p = (uint64_t)(uintptr_t)mem->data;
+    return group->world->lends ? TRYST_OK : TRYST_E_UNSUPPORTED;
+}
+
+tryst_status tryst_mem_view(tryst_group *group, int rank, uint64_t id,
+                            const void **data_p, size_t *bytes_p)
+{
+    struct fake_world *world = group->world;
+    (void)rank;
+    pthread_mutex_lock(&world->lock);
+    bool late = world->delay_max_ns && draw(world) % 2; /* a note that came first */
+    tryst_mem *mem = late ? NULL : mem_at(world, (const void *)(uintptr_t)id);
+    if (mem) {
+        mem->uses++;
+        *data_p = mem->data;
+        *bytes_p = mem->bytes;
+    }
+    pthread_mutex_unlock(&world->lock);
+    if (mem) {
+        count_live(world, 1);
+    }
+    return mem ? TRYST_OK : TRYST_AGAIN;
+}
+
+void tryst_mem_view_close(const void *data, size_t bytes)
+{
+    tryst_mem *mem;
+    (void)bytes;
+    memcpy(&mem, (const char *)data - MEM_AHEAD_BYTES, sizeof mem);
+    tryst_mem_release(mem);
 }
 
 int tryst_group_rank(const tryst_group *group)

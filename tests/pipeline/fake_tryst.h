@@ -24,6 +24,10 @@ tryst_group *fake_group(struct fake_world *world, int rank);
  *  TRYST_E_NOMEM. */
 void fake_memory(struct fake_world *world, uint64_t bytes);
 
+/** Say whether ranks can map each other's memory (tryst_mem_share). As opened they can if
+ *  the seed is odd. */
+void fake_lend(struct fake_world *world, bool lends);
+
 /** Stop all transfers to and from `rank`: operations of other ranks with it fail with
  *  TRYST_E_PEER. Its aborts reach no other rank. */
 void fake_kill(struct fake_world *world, int rank);

@@ -188,6 +188,8 @@ const struct transport_ops transport_shm = {
     .bulk_return = pair_bulk_return,
     .mem_register = shm_mem_register,
     .mem_unregister = shm_mem_unregister,
+    .mem_share = shm_mem_share,
+    .mem_view = shm_mem_view,
 };
 
 /* Get the allowed mechanisms from TRYST_SHM_MECH, an index in

@@ -165,6 +165,19 @@ bool shm_region_announce(struct shm_ep *ep, struct shm_region *region)
     return true;
 }
 
+tryst_status shm_mem_share(struct endpoint *base, struct tryst_mem *mem)
+{
+    struct shm_ep *ep = (struct shm_ep *)base;
+    void *handle = NULL;
+    if (mem->fd < 0 || mem->ops->on_device || !(ep->out_mechs & SHM_CAN_MAP))
+        return TRYST_E_UNSUPPORTED;
+    tryst_status status =
+        pair_ep_rail(&ep->pair)->host->mem_handle(mem, base->rail, &handle);
+    if (status != TRYST_OK)
+        return status;
+    return shm_region_announce(ep, handle) ? TRYST_OK : TRYST_E_UNSUPPORTED;
+}
+
 /* --- regions of peers --- */
 
 struct shm_mapped *shm_region_find(struct shm_ep *ep, uint64_t id)
@@ -297,6 +310,24 @@ enum pair_copy shm_region_address(const struct shm_mapped *mapped, uint64_t offs
         return PAIR_COPY_BAD;
     *data_p = (const uint8_t *)mapped->base + offset;
     return PAIR_COPY_OK;
+}
+
+tryst_status shm_mem_view(struct endpoint *base, uint64_t id, const void **data_p,
+                          size_t *bytes_p)
+{
+    struct shm_ep *ep = (struct shm_ep *)base;
+    const struct shm_mapped *mapped = shm_region_find(ep, id);
+    if (!mapped)
+        return ep->in_mechs & SHM_CAN_MAP ? TRYST_AGAIN : TRYST_E_UNSUPPORTED;
+    if (!mapped->base)
+        return TRYST_E_UNSUPPORTED;
+    /* of 0 bytes: a second mapping of the same pages, beside the one that stays */
+    void *view = mremap(mapped->base, 0, mapped->bytes, MREMAP_MAYMOVE);
+    if (view == MAP_FAILED)
+        return TRYST_E_NOMEM;
+    *data_p = view;
+    *bytes_p = mapped->bytes;
+    return TRYST_OK;
 }
 
 enum pair_copy shm_lend(struct pair_ep *pair, struct bulk *bulk)

@@ -15,6 +15,11 @@ struct shm_region *shm_region_of(struct shm_ep *ep, const struct bulk *bulk);
 bool shm_region_announce(struct shm_ep *ep, struct shm_region *region);
 /** Handle a REGION or DEVICE message. */
 void shm_region_handle(struct shm_ep *ep, const struct shm_message *message, int fd);
+/** transport_ops: a region that the peer maps, and one of the peer's that is mapped here
+ *  for the caller. */
+tryst_status shm_mem_share(struct endpoint *base, struct tryst_mem *mem);
+tryst_status shm_mem_view(struct endpoint *base, uint64_t id, const void **data_p,
+                          size_t *bytes_p);
 void shm_region_drop(struct shm_ep *ep, uint64_t id);
 /** Find the peer's region `id`; NULL: not announced yet. */
 struct shm_mapped *shm_region_find(struct shm_ep *ep, uint64_t id);

@@ -341,6 +341,23 @@ static tryst_status inner_mem_handle(struct tryst_mem *mem, struct rail *inner,
     return rail->host->mem_handle(mem, &rail->base, handle_p);
 }
 
+static tryst_status fault_mem_share(struct endpoint *base, struct tryst_mem *mem)
+{
+    struct endpoint *inner = ((struct fault_ep *)base)->inner;
+    if (!inner->rail->ops->mem_share)
+        return TRYST_E_UNSUPPORTED;
+    return inner->rail->ops->mem_share(inner, mem);
+}
+
+static tryst_status fault_mem_view(struct endpoint *base, uint64_t id,
+                                   const void **data_p, size_t *bytes_p)
+{
+    struct endpoint *inner = ((struct fault_ep *)base)->inner;
+    if (!inner->rail->ops->mem_view)
+        return TRYST_E_UNSUPPORTED;
+    return inner->rail->ops->mem_view(inner, id, data_p, bytes_p);
+}
+
 /* ---- opening ---- */
 
 static tryst_status fault_rail_attach(struct rail *base)
@@ -371,6 +388,8 @@ const struct transport_ops fault_ops = {
     .bulk_return = fault_bulk_return,
     .mem_register = fault_mem_register,
     .mem_unregister = fault_mem_unregister,
+    .mem_share = fault_mem_share,
+    .mem_view = fault_mem_view,
 };
 
 tryst_status fault_rail_open(const struct transport_ops *inner,
