@@ -345,11 +345,12 @@ struct transport_ops {
     void (*mem_unregister)(struct rail *rail, void *handle);
 
     /** Announce a region of the host's memory to the peer of a ready endpoint, which may
-     *  then map it. TRYST_OK (also if that was done before), TRYST_E_UNSUPPORTED (the peer
-     *  cannot map it), TRYST_E_NOMEM. NULL, like mem_view: no peer maps memory. */
+     *  then map it. TRYST_OK (also if that was done before), TRYST_E_UNSUPPORTED (the
+     *  peer cannot map it), TRYST_E_NOMEM. NULL, like mem_view: no peer maps memory. */
     tryst_status (*mem_share)(struct endpoint *ep, struct tryst_mem *mem);
     /** Map the region that the peer has announced by this id (tryst_mem.id), for reading.
-     *  The caller unmaps it; until then it stays, whatever becomes of endpoint and peer.
+     *  The caller unmaps it; until then it stays, whatever becomes of endpoint and
+     *  peer.
      *  TRYST_OK, TRYST_AGAIN (not announced yet), TRYST_E_UNSUPPORTED, TRYST_E_NOMEM. */
     tryst_status (*mem_view)(struct endpoint *ep, uint64_t id, const void **data_p,
                              size_t *bytes_p);

@@ -192,7 +192,8 @@ typedef struct tryst_stage_info {
 
 /** The buffers of one micro-batch at one stage. Unused fields are NULL; `saved` or `kept`
  *  may be NULL if the stage's info gives 0 bytes for it. Buffers are the caller's,
- *  64-byte aligned, and disjoint. `input`, `target` and `saved` stay unchanged from
+ *  64-byte aligned, and disjoint; those that are const may be another rank's memory,
+ *  which cannot be written here. `input`, `target` and `saved` stay unchanged from
  *  forward to the micro-batch's last backward action; `grad_output` and `output` are not
  *  read after the call that got them; `kept` lives from backward_input to
  *  backward_weight.

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hands items on in place, between ranks of one machine.
  *
- * The one idea: the item's bytes stay in the buffer of the rank that made it, and the rank
- * that uses it reads them there, mapped. What travels is a note of 16 bytes, which says
- * where they are, and, once the last action that reads them is over, an empty message back,
- * with which the buffer is free again and the send has ended. So a transfer costs the same
- * at any size, and neither rank copies while the other one waits: a rank that computes
- * makes no progress, and a copy by the receiver begins only when its action is over.
+ * The one idea: the item's bytes stay in the buffer of the rank that made it; the rank
+ * that uses it maps the buffer, and reads them there. What travels is a note of 16 bytes
+ * with their place. Once the last action that reads them is over, an empty message
+ * goes back: the buffer is free again, and the send has ended. So a transfer costs the
+ * same at any size, without a copy. (While a rank computes it makes no progress: a copy
+ * by the receiver begins only when its action is over.)
  *
  * Why nothing waits for longer than with a copy: the last action that reads an item is in
- * the item's own step, or in a loop in the next one, and the sends of step k are waited for
- * before step k + 2 begins.
+ * the item's own step, or in a loop in the next one, and the sends of step k are waited
+ * for before step k + 2 begins.
  *
- * Invariant: a borrowed item is `used` from its receive until its message back has left, in
- * the scope of its step, which is open until then. Memory of a rank that has died stays
- * readable: the view is this rank's own.
+ * Invariant: a borrowed item is `used` from its receive until its message back has left,
+ * in the scope of its step, which is open until then. Memory of a rank that has died can
+ * still be read: the view is this rank's own.
  *
  * Both ranks must know what is lent before the first item moves. The rank that uses items
- * asks; the rank that makes them answers whether its buffers can be mapped there. */
+ * begins; the rank that makes them answers if its buffers can be mapped there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -27,7 +27,7 @@
 #include "engine_lent.h"
 #include "engine_transfer.h"
 
-/* Pause between two looks for a region that is not announced yet. */
+/* Pause between two tries to map a region that is not announced yet. */
 #define VIEW_PAUSE_NS 20000
 
 bool engine_is_lent(const tryst_engine *engine, const struct engine_transfer *self,

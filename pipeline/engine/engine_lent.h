@@ -40,8 +40,7 @@ struct engine_lents {
     /** [ranks]: this rank lends its items to that rank; that rank lends to this one. NULL
      *  before engine_lents_agree. */
     bool *to, *from;
-    /** To agree: [4 × ranks] what the ranks tell each other, and [2 × ranks] its
-     *  operations. */
+    /** Of the agreement: [4 × ranks] words out and in, [2 × ranks] operations. */
     uint8_t *words;
     tryst_op **ops;
     struct engine_view *views;

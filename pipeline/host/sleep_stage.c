@@ -3,10 +3,10 @@
  * without its arithmetic, and makes the measured bubble comparable with the simulator's.
  *
  * One idea: each call is a relative sleep, so late wake-ups add up as they would for real
- * work. Activations are zeros, and writing them is part of the call's time. The loss is 0,
- * and there are no parameters; weight versions and slots are still counted and checked.
- * With sleep_gradient_bytes each layer is a part with a gradient of zeros, so that sums
- * over replicas take their time. */
+ * work. Activations are zeros, and writing them is part of the call's time. The loss is
+ * 0, and there are no parameters; weight versions and slots are counted and checked. With
+ * sleep_gradient_bytes each layer is a part with a gradient of zeros, so that sums over
+ * replicas take their time. */
 #include "sleep_stage.h"
 #include "pipeline/base/params.h"
 #include "pipeline/base/refuse.h"

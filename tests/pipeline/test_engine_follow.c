@@ -110,28 +110,40 @@ static void test_receives_ahead(void **state)
     tryst_program_close(program);
 }
 
+enum { NO_DRAIN_STEPS = 12 };
+
+/* Run a job of two ranks. Return true if on each rank some of its steps ended while the
+ * device worked: never the first and the last, and none of separate steps. */
+static bool ends_busy(tryst_program *program, bool follow)
+{
+    bool all = true;
+    struct job *self = job_new(program, NO_DRAIN_STEPS);
+    self->steps_follow = follow;
+    for (int stage = 0; stage < 2; stage++) {
+        self->stages[stage].delay_max_ns = 2000000;
+    }
+    job_run(self);
+    for (int rank = 0; rank < 2; rank++) {
+        uint64_t busy = self->ranks[rank].busy_ends;
+        all = all && busy != 0;
+        assert_true(follow || busy == 0);
+        assert_int_equal(busy & (UINT64_C(1) | UINT64_C(1) << (NO_DRAIN_STEPS - 1)), 0);
+    }
+    job_expect_success(self, "1f1b");
+    free(self);
+    return all;
+}
+
 /* The host does not wait for the device between steps: B and UPDATE of the last
- * micro-batch are left when some of them end, on a busy machine perhaps not at all ends.
- * It does at the end of the first step and of the last, and with separate steps. */
+ * micro-batch are left when some of them end; on a busy machine perhaps in one of a few
+ * runs. It does at the end of the first step and of the last, and with separate steps. */
 static void test_no_drain(void **state)
 {
-    enum { STEPS = 12 };
     tryst_program *program = job_generate("1f1b", 2, 4);
-    for (int follow = 0; follow < 2; follow++) {
-        struct job *self = job_new(program, STEPS);
-        self->steps_follow = follow;
-        for (int stage = 0; stage < 2; stage++) {
-            self->stages[stage].delay_max_ns = 2000000;
-        }
-        job_run(self);
-        for (int rank = 0; rank < 2; rank++) {
-            uint64_t busy = self->ranks[rank].busy_ends;
-            int count = __builtin_popcountll(busy);
-            assert_true(follow ? count > 0 : count == 0);
-            assert_int_equal(busy & (UINT64_C(1) | UINT64_C(1) << (STEPS - 1)), 0);
-        }
-        job_expect_success(self, "1f1b");
-        free(self);
+    (void)ends_busy(program, false);
+    int tries = 5;
+    while (!ends_busy(program, true)) {
+        assert_true(--tries > 0);
     }
     tryst_program_close(program);
 }

@@ -217,6 +217,14 @@ TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes,
 
 TRYST_API void tryst_mem_release(tryst_mem *mem);
 
+TRYST_API tryst_status tryst_mem_share(tryst_group *group, int rank, tryst_mem *mem,
+                                       uint64_t *id_p);
+
+TRYST_API tryst_status tryst_mem_view(tryst_group *group, int rank, uint64_t id,
+                                      const void **data_p, size_t *bytes_p);
+
+TRYST_API void tryst_mem_view_close(const void *data, size_t bytes);
+
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
 TRYST_API int tryst_counter_visit(const tryst_ctx *ctx,
