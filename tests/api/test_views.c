@@ -134,8 +134,10 @@ static void death_main(struct harness_rank *rank)
     }
     (void)number_pass(rank, step, 0, 0);
     const void *data = view_open(rank, number_pass(rank, step, 1, 0));
-    (void)number_pass(rank, step, 0, 0);
-    uint64_t number;
+    uint64_t number = 0;
+    tryst_error error;
+    tryst_op *last = harness_send(rank, step, 1, "number", &number, sizeof number);
+    (void)harness_outcome(last, &error); /* it kills the peer, perhaps unacknowledged */
     harness_end(harness_recv(rank, step, 1, "number", &number, sizeof number),
                 TRYST_E_PEER);
     CHECK_EQ(harness_mismatch(data, BYTES, 7), SIZE_MAX);

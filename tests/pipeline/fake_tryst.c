@@ -268,8 +268,10 @@ static void deliver(tryst_op *receive)
         complete(send, TRYST_E_MISMATCH, "sizes differ");
         return;
     }
-    memcpy(receive->tensor.data, send->tensor.data,
-           send->tensor.count * tryst_dtype_bytes(send->tensor.dtype));
+    if (send->tensor.count > 0) {
+        memcpy(receive->tensor.data, send->tensor.data,
+               send->tensor.count * tryst_dtype_bytes(send->tensor.dtype));
+    }
     complete(receive, TRYST_OK, "");
     complete(send, TRYST_OK, "");
 }
