@@ -264,6 +264,9 @@ static tryst_status run_half(struct half *self, int countdown)
         self->status = stage.last ? tryst_engine_step_last(engine, step, NULL)
                                   : tryst_engine_step(engine, step, NULL);
     }
+    if (self->status == TRYST_OK) {
+        self->status = tryst_engine_finish(engine);
+    }
     if (self->status != TRYST_OK) {
         snprintf(self->error, sizeof self->error, "%s", tryst_last_error());
     }
