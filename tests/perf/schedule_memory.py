@@ -4,10 +4,11 @@
 
 usage: schedule_memory.py <pp_bench> [--steps N] [schedule…]
 
-Runs each schedule for 4 steps and for N (10000), with a small model, and reads the resident memory of all processes of
-pp_bench at a tenth and at nine tenths of the long run. Prints the buffers that the engines made in both runs and the change
-of the memory; fails if the long run made more buffers on any rank, or if a process grew by more than 1 MiB. (pp_bench keeps
-8 bytes for each step on each rank, and 24 on the first and the last.)
+Runs each schedule for N / 10 steps and for N (10000), with a small model, and reads the resident memory of all processes of
+pp_bench at a tenth and at nine tenths of the long run. Prints the chunks of buffers that the engines made in both runs and the
+change of the memory; fails if the long run made more than one chunk more on any rank, or if a process grew by more than 1 MiB.
+(A rank whose items come back late, because their reader was stopped, makes a chunk more: items of two steps are out at most.
+pp_bench keeps 8 bytes for each step on each rank, and 24 on the first and the last.)
 """
 import argparse
 import json
@@ -77,14 +78,15 @@ def main():
     failed = False
     for schedule in args.schedules or SCHEDULES:
         with tempfile.NamedTemporaryFile(suffix=".json") as figures:
-            subprocess.run(command(args, schedule, 4, figures.name), check=True, stdout=subprocess.DEVNULL,
+            subprocess.run(command(args, schedule, args.steps // 10, figures.name), check=True, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, timeout=args.timeout)
             short = buffers(figures.name)
             early, late = long_run(args, schedule, figures.name)
             long = buffers(figures.name)
         growth = [after - before for before, after in zip(early, late)]
-        failed = failed or long != short or max(growth) > 1 << 20
-        print(f"{schedule:20} buffers made in 4 steps {short}, in {args.steps} {long}; resident memory "
+        more = max(after - before for before, after in zip(short, long))
+        failed = failed or more > 1 or max(growth) > 1 << 20
+        print(f"{schedule:20} chunks made in {args.steps // 10} steps {short}, in {args.steps} {long}; resident memory "
               f"{max(late) / 2**20:.1f} MiB, between a tenth and nine tenths {[g // 1024 for g in growth]} KiB", flush=True)
     sys.exit(1 if failed else 0)
 
