@@ -31,14 +31,21 @@ static tryst_status endpoint_of(struct tryst_group *group, int rank,
                                                  : TRYST_OK;
 }
 
-/* Enter the progress domain, unless this thread is in it (a callback). */
-static bool domain_enter(struct rendezvous *rdv)
+/* Enter the progress domain, unless this thread is in it (a callback), and find the
+ * endpoint to `rank`. domain_leave follows, whatever the status. */
+static tryst_status domain_enter(struct tryst_group *group, int rank, bool *entered_p,
+                                 struct endpoint **ep_p)
 {
-    if (progress_is_mine(rdv))
-        return false;
-    while (!progress_lock_take(rdv, TRYST_FOREVER))
+    *entered_p = !progress_is_mine(group->rdv);
+    while (*entered_p && !progress_lock_take(group->rdv, TRYST_FOREVER))
         ;
-    return true;
+    return endpoint_of(group, rank, ep_p);
+}
+
+static void domain_leave(struct tryst_group *group, bool entered)
+{
+    if (entered)
+        progress_lock_put(group->rdv);
 }
 
 static tryst_status call_check(const tryst_group *group, int rank, const char *call,
@@ -72,19 +79,19 @@ tryst_status tryst_mem_share(tryst_group *group, int rank, tryst_mem *mem, uint6
                                              : NULL);
     if (status != TRYST_OK)
         return status;
-    struct rendezvous *rdv = group->rdv;
-    if (!memory_covers(rdv->memory, mem, TRYST_MEMORY_HOST, 0, mem->data, mem->bytes))
+    if (!memory_covers(group->rdv->memory, mem, TRYST_MEMORY_HOST, 0, mem->data,
+                       mem->bytes))
         return refuse(TRYST_E_INVALID,
                       "cannot share a region: it is not host memory of this context");
-    bool entered = domain_enter(rdv);
+    bool entered;
     struct endpoint *ep;
-    status = endpoint_of(group, rank, &ep);
+    status = domain_enter(group, rank, &entered, &ep);
     if (status == TRYST_OK)
         status = ep->rail->ops->mem_share ? ep->rail->ops->mem_share(ep, mem)
                                           : TRYST_E_UNSUPPORTED;
-    *id_p = mem->id;
-    if (entered)
-        progress_lock_put(rdv);
+    if (status == TRYST_OK)
+        *id_p = mem->id;
+    domain_leave(group, entered);
     return result(status, call, rank);
 }
 
@@ -98,16 +105,14 @@ tryst_status tryst_mem_view(tryst_group *group, int rank, uint64_t id,
                                                 : NULL);
     if (status != TRYST_OK)
         return status;
-    struct rendezvous *rdv = group->rdv;
-    bool entered = domain_enter(rdv);
+    bool entered;
     struct endpoint *ep;
-    status = endpoint_of(group, rank, &ep);
+    status = domain_enter(group, rank, &entered, &ep);
     if (status == TRYST_OK)
         status = ep->rail->ops->mem_view
                      ? ep->rail->ops->mem_view(ep, id, data_p, bytes_p)
                      : TRYST_E_UNSUPPORTED;
-    if (entered)
-        progress_lock_put(rdv);
+    domain_leave(group, entered);
     return result(status, call, rank);
 }
 

@@ -784,8 +784,8 @@ TRYST_API void tryst_mem_release(tryst_mem *mem);
  *  operations: what was written before a send is seen behind its receive.
  *
  *  Thread:  any; from a callback too. Blocks: as tryst_mem_release.
- *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_AGAIN (there is no connection to that rank
- *           yet: an operation with it that has completed has made one),
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_AGAIN (the connection to that rank is not
+ *           up yet: an operation with it that has completed has made one),
  *           TRYST_E_UNSUPPORTED (that rank cannot map it: it is on another machine, or
  *           TRYST_SHM_MECH does without maps), TRYST_E_PEER, TRYST_E_NOMEM,
  *           TRYST_E_FORKED, TRYST_E_CONTEXT */

@@ -66,15 +66,9 @@ static tryst_status agree_failed(tryst_engine *engine, int rank, const tryst_op 
                                  tryst_status status)
 {
     char words[96];
-    if (status == TRYST_E_TIMEOUT) {
-        return engine_fail(engine, TRYST_E_DEADLINE,
-                           "step %llu, rank %d: nothing from rank %d for %llu s; is that "
-                           "rank in the same step of the same program?",
-                           (unsigned long long)engine->frame->id, engine->rank, rank,
-                           (unsigned long long)(engine->params.timeout_ns / 1000000000));
-    }
     snprintf(words, sizeof words, "agreeing with rank %d on how items move", rank);
-    return engine_op_failed(engine, op, status, words);
+    return status == TRYST_E_TIMEOUT ? engine_late(engine, words)
+                                     : engine_op_failed(engine, op, status, words);
 }
 
 /* Exchange words: with each rank in `to` out[rank], with each rank in `from` in[rank]. */
@@ -209,7 +203,8 @@ static tryst_status view_fail(tryst_engine *engine, const struct engine_transfer
 {
     char words[96];
     snprintf(words, sizeof words, "mapping memory of rank %d", self->peer);
-    return engine_op_failed(engine, NULL, status, words);
+    return status == TRYST_E_TIMEOUT ? engine_late(engine, words)
+                                     : engine_op_failed(engine, NULL, status, words);
 }
 
 /* Map a region of the peer. Its announcement may come behind the note. */
@@ -314,7 +309,8 @@ static tryst_status return_failed(tryst_engine *engine, const struct engine_lent
 {
     char words[96];
     snprintf(words, sizeof words, "giving memory back to rank %d", lent->peer);
-    return engine_op_failed(engine, lent->op, status, words);
+    return status == TRYST_E_TIMEOUT ? engine_late(engine, words)
+                                     : engine_op_failed(engine, lent->op, status, words);
 }
 
 /* Look whether the message that gives an item back has left. */

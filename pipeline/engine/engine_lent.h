@@ -10,7 +10,7 @@
 
 struct engine_transfer;
 
-/** What travels instead of a lent item's bytes: where they are. */
+/** The place of a lent item's bytes, sent in their stead. */
 struct engine_note {
     uint64_t region; /**< tryst_mem_share */
     uint64_t offset; /**< bytes from the region's begin */

@@ -236,17 +236,21 @@ static void note_wait(tryst_engine *engine, const struct engine_transfer *self,
     tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
 }
 
-static tryst_status late(tryst_engine *engine, const struct engine_transfer *self,
-                         bool sends)
+tryst_status engine_late(tryst_engine *engine, const char *what)
 {
-    char words[128];
     return engine_fail(
         engine, TRYST_E_DEADLINE,
         "step %llu, rank %d, %s: nothing for %llu s; is that rank in the same "
         "step of the same program?",
-        (unsigned long long)engine->frame->id, engine->rank,
-        item_text(engine, self, sends, words),
+        (unsigned long long)engine->frame->id, engine->rank, what,
         (unsigned long long)(engine->params.timeout_ns / 1000000000));
+}
+
+static tryst_status late(tryst_engine *engine, const struct engine_transfer *self,
+                         bool sends)
+{
+    char words[128];
+    return engine_late(engine, item_text(engine, self, sends, words));
 }
 
 tryst_status engine_receive_late(tryst_engine *engine)

@@ -38,6 +38,9 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index);
 /** Fail because a receive that the device waits for did not arrive in time; TRYST_OK if
  *  the device waits for no receive. */
 tryst_status engine_receive_late(tryst_engine *engine);
+/** Fail with TRYST_E_DEADLINE: `what` ("receiving …, from rank 2") has taken
+ *  params.timeout_ns. Returns the engine's status. */
+tryst_status engine_late(tryst_engine *engine, const char *what);
 /** Fail because an operation ended or could not start with `status`: with the cause from
  *  the rank that aborted a scope, if any, else with `what` and the text of `op` (may be
  *  NULL). Returns the engine's status. */

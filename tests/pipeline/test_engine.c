@@ -220,7 +220,9 @@ static void test_silence_ends(void **state)
     self->timeout_ns = 100000000;
     job_run(self);
     assert_int_equal(self->ranks[0].status, TRYST_E_DEADLINE);
-    assert_non_null(strstr(self->ranks[0].error, "rank 0: nothing from rank 1 for 0 s"));
+    assert_non_null(
+        strstr(self->ranks[0].error,
+               "rank 0, agreeing with rank 1 on how items move: nothing for 0 s"));
     assert_int_equal(job_close(self), 0);
     free(self);
     tryst_program_close(program);
