@@ -17,7 +17,9 @@ HERE = pathlib.Path(__file__).resolve().parents[1]
 INCLUDE = HERE.parents[1] / "include"
 HEADERS = ("tryst.h", "coll.h", "types.h", "key.h")
 CC = os.environ.get("CC", "cc")
-UNUSED = {"tryst_last_error_set": "for libraries in C that refuse calls of their own"}
+VIEWS = "for engines in C: a view is bare memory, which numpy would hold beyond its end"
+UNUSED = {"tryst_last_error_set": "for libraries in C that refuse calls of their own",
+          "tryst_mem_share": VIEWS, "tryst_mem_view": VIEWS, "tryst_mem_view_close": VIEWS}
 
 
 def check_cdef():
