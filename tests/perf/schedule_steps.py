@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times the steps of schedules whose stages only sleep, beside the simulated step.
 
-usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [--activation SIZE] [--torch PYTHON] [schedule…]
+usage: schedule_steps.py <pp_bench> [--ranks P] [--microbatches M] [--runs N] [--activation SIZE] [--beside PP_BENCH]
+                         [--torch PYTHON] [schedule…]
 
 Each run trains all schedules in turn, so that a change of the machine's load meets all of them. A rank's F takes 10 ms
-and its B 20 ms, or I and W 10 ms each; with several stages on a rank each takes its share. Prints, for each schedule,
+(--ms) and its B 20 ms, or I and W 10 ms each; with several stages on a rank each takes its share. Prints, for each schedule,
 the median over the runs of: the median step, the step that the simulator computes from the measured times of the
 actions, and their ratio; the step in multiples of that of 1f1b in the same run; the bubble, measured and simulated.
+--beside names another build's pp_bench, which runs the same schedules in turn with ours, with a ratio of the steps.
 --torch names a Python with torch 2: PyTorch's own schedules over gloo then run in turn with the others
 (torch_pipeline.py), beside their ideal step.
 """
@@ -20,6 +22,7 @@ import subprocess
 import tempfile
 
 SCHEDULES = ["1f1b", "gpipe", "interleaved:v=2", "bfs:v=2", "pipedream", "pipedream-2bw"]
+BESIDE = "beside "
 
 
 def chunks_of(schedule):
@@ -31,11 +34,17 @@ def chunks_of(schedule):
     return int(given.get("v", 2 if name in ("interleaved", "bfs", "zb-v", "dualpipev", "v-half", "v-min") else 1))
 
 
+def size(text):
+    """A size in bytes, such as 64K."""
+    unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1], 1)
+    return int(text.rstrip("KM")) * unit
+
+
 def run_torch(args, schedule):
     """Returns the median step of a schedule of PyTorch and its ideal step, in seconds, and no bubbles."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_pipeline.py")
     command = [args.torch, script, "--ranks", str(args.ranks), "--microbatches", str(args.microbatches), "--steps",
-               str(args.steps), schedule]
+               str(args.steps), "--elements", str(size(args.activation) // 4), schedule]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=args.timeout).stdout
     figures = json.loads(out.splitlines()[-1])
     return figures["step_s"], figures["ideal_s"], math.nan, math.nan
@@ -45,9 +54,12 @@ def run(args, schedule):
     """Returns the median step and the simulated step, in seconds, and both bubbles."""
     if schedule.startswith("torch "):
         return run_torch(args, schedule.partition(" ")[2])
+    pp_bench = args.pp_bench
+    if schedule.startswith(BESIDE):
+        pp_bench, schedule = args.beside, schedule.removeprefix(BESIDE)
     chunks = chunks_of(schedule)
     with tempfile.NamedTemporaryFile(suffix=".json") as figures:
-        command = [args.pp_bench, "-n", str(args.ranks), "--model", f"sleep:{10 / chunks},{10 / chunks},{10 / chunks}",
+        command = [pp_bench, "-n", str(args.ranks), "--model", "sleep:" + ",".join(3 * [str(args.ms / chunks)]),
                    "--layers", str(args.ranks * chunks), "--sleep-activation", args.activation,
                    "--microbatches", str(args.microbatches), "--steps", str(args.steps), "--schedule", schedule,
                    "--json", figures.name]
@@ -65,14 +77,18 @@ def main():
     parser.add_argument("schedules", nargs="*")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--microbatches", type=int, default=64)
+    parser.add_argument("--ms", type=float, default=10, help="of each of a rank's F, I and W; PyTorch's take 10")
     parser.add_argument("--activation", default="64K")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--beside", metavar="PP_BENCH", help="another build's pp_bench")
     parser.add_argument("--torch", help="a Python with torch 2")
     parser.add_argument("--torch-schedules", default="1f1b,gpipe,interleaved,bfs")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each run")
     args = parser.parse_intermixed_args()
     schedules = list(dict.fromkeys(["1f1b", *(args.schedules or SCHEDULES)]))
+    if args.beside:
+        schedules = [side for schedule in schedules for side in (schedule, BESIDE + schedule)]
     if args.torch:
         schedules += [f"torch {name}" for name in args.torch_schedules.split(",")]
     found = {schedule: [] for schedule in schedules}
@@ -89,6 +105,11 @@ def main():
         print(f"{schedule:24} {step:9.4f} {simulated:9.4f} {statistics.median(ratios):7.4f} "
               f"{min(ratios):7.4f} {max(ratios):7.4f} {statistics.median(of_base):8.4f} "
               f"{100 * bubble:10.2f} {100 * bubble_simulated:9.2f}")
+    for schedule in schedules if args.beside else []:
+        if BESIDE + schedule in found:
+            ratios = [run[0] / other[0] for run, other in zip(found[schedule], found[BESIDE + schedule])]
+            print(f"{schedule:24} {statistics.median(ratios):.4f} of the step beside it "
+                  f"({min(ratios):.4f} to {max(ratios):.4f})")
     print(f"({args.ranks} ranks, {args.microbatches} micro-batches, {args.activation} activations; "
           f"medians of {args.runs} runs)")
 

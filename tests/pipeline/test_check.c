@@ -208,7 +208,7 @@ static bool check(const tryst_program *program, enum stage_fault fault, char *te
     if (fault != STAGE_FAULT_NONE) {
         int last = tryst_program_stages(program) - 1;
         int stage = fault == STAGE_FAULT_STALE ? last : fault == STAGE_FAULT_SWAP ? 1 : 0;
-        faulty_stage_arm(trained.stages[stage], fault, FAULT_STEP);
+        faulty_stage_arm(trained.stages[stage], fault, FAULT_STEP, 0);
     }
     run_engine(&trained, 100000);
     run_replayed(&replayed, STEPS);

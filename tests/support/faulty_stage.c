@@ -4,8 +4,12 @@
 
 #include <tryst/tryst.h>
 
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static struct {
     const tryst_stage_ops *true_ops;
@@ -14,6 +18,7 @@ static struct {
     uint64_t fault_step, step;
     int forwards, backwards; /* of this step */
     void *input;             /* of the first micro-batch, for SWAP */
+    int call, calls;         /* to die in, and of that kind so far from that step on */
     /* of the backward that runs, for LOSE and TWICE: */
     tryst_stage *stage;
     tryst_status (*part_added)(void *arg, int32_t part);
@@ -24,6 +29,32 @@ static bool is_now(enum stage_fault fault)
 {
     return at.fault == fault && at.step == at.fault_step;
 }
+
+/* ---- an end of the process --------------------------------------------------------- */
+
+void faulty_stage_die(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    fprintf(stderr, "dies at %" PRIu64 " ms\n",
+            (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+    raise(SIGKILL);
+}
+
+static void call_begins(enum stage_fault fault)
+{
+    if (at.fault == fault && at.step >= at.fault_step && at.calls++ >= at.call &&
+        at.call % 2 == 0)
+        faulty_stage_die();
+}
+
+static void call_ends(enum stage_fault fault)
+{
+    if (at.fault == fault && at.calls > at.call)
+        faulty_stage_die();
+}
+
+/* ---- wrong calls ------------------------------------------------------------------- */
 
 static tryst_status forward(tryst_stage *stage, const tryst_stage_work *given)
 {
@@ -36,7 +67,10 @@ static tryst_status forward(tryst_stage *stage, const tryst_stage_work *given)
         memcpy(at.input, work.input, bytes);
     if (is_now(STAGE_FAULT_SWAP) && number == 1 && at.input)
         work.input = at.input;
-    return at.true_ops->forward(stage, &work);
+    call_begins(STAGE_FAULT_DIE_FORWARD);
+    tryst_status status = at.true_ops->forward(stage, &work);
+    call_ends(STAGE_FAULT_DIE_FORWARD);
+    return status;
 }
 
 static int gradient_clear(void *arg, const tryst_parameter *parameter)
@@ -73,6 +107,22 @@ static tryst_status backward(tryst_stage *stage, const tryst_stage_work *given)
     return status;
 }
 
+static tryst_status backward_input(tryst_stage *stage, const tryst_stage_work *work)
+{
+    call_begins(STAGE_FAULT_DIE_INPUT);
+    tryst_status status = at.true_ops->backward_input(stage, work);
+    call_ends(STAGE_FAULT_DIE_INPUT);
+    return status;
+}
+
+static tryst_status backward_weight(tryst_stage *stage, const tryst_stage_work *work)
+{
+    call_begins(STAGE_FAULT_DIE_WEIGHT);
+    tryst_status status = at.true_ops->backward_weight(stage, work);
+    call_ends(STAGE_FAULT_DIE_WEIGHT);
+    return status;
+}
+
 static void step_end(void)
 {
     at.step++;
@@ -81,8 +131,11 @@ static void step_end(void)
 
 static tryst_status update(tryst_stage *stage, const tryst_stage_update *given)
 {
+    call_begins(STAGE_FAULT_DIE_UPDATE);
     step_end();
-    return at.true_ops->update(stage, given);
+    tryst_status status = at.true_ops->update(stage, given);
+    call_ends(STAGE_FAULT_DIE_UPDATE);
+    return status;
 }
 
 static tryst_status update_begin(tryst_stage *stage, const tryst_stage_update *given)
@@ -98,15 +151,19 @@ static void stage_close(tryst_stage *stage)
     at.true_ops->close(stage);
 }
 
-void faulty_stage_arm(tryst_stage *stage, enum stage_fault fault, uint64_t step)
+void faulty_stage_arm(tryst_stage *stage, enum stage_fault fault, uint64_t step,
+                      int call)
 {
     memset(&at, 0, sizeof at);
     at.fault = fault;
     at.fault_step = step;
+    at.call = call;
     at.true_ops = stage->ops;
     at.ops = *stage->ops;
     at.ops.forward = forward;
     at.ops.backward = backward;
+    at.ops.backward_input = backward_input;
+    at.ops.backward_weight = backward_weight;
     at.ops.update = update;
     at.ops.update_begin = update_begin;
     at.ops.close = stage_close;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pp_bench as a user runs it: its refusals and output files; every schedule trains to the
  * same bits on any number of ranks; --check finds faults; sleeping stages show the bubble
- * of the closed form; a killed rank ends the run, and the error names that rank.
+ * of the closed form. (test_bench_kill.c has ranks that are killed.)
  *
  *   test_pp_bench GROUP [TRANSPORT…]
  *
- * GROUP: usage, matrix, matrix-all, bubble, kill, kill-20, kill-100 */
+ * GROUP: usage, matrix, matrix-all, bubble */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -485,171 +485,6 @@ static void test_bubble(void **state)
     check_bubble("gpipe", 8, 16);
 }
 
-/* ---- kill -------------------------------------------------------------------------- */
-
-static uint64_t seed;
-
-static uint64_t draw(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
-
-/* Return the parent of a process; 0 if the process is gone. */
-static pid_t parent_of(pid_t pid)
-{
-    char path[64];
-    char line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    read_into(path, line, sizeof line);
-    const char *cursor = strrchr(line, ')');
-    if (!cursor || strlen(cursor) < 4) {
-        return 0;
-    }
-    return (pid_t)strtol(cursor + 3, NULL, 10); /* after ") S" */
-}
-
-/* Find the ranks that `launcher` has started: its children. */
-static int find_ranks(pid_t launcher, pid_t ranks[16])
-{
-    int count = 0;
-    DIR *processes = opendir("/proc");
-    assert_non_null(processes);
-    for (struct dirent *entry = readdir(processes); entry; entry = readdir(processes)) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && parent_of(pid) == launcher && count < 16) {
-            ranks[count++] = pid;
-        }
-    }
-    closedir(processes);
-    return count;
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* Return the rank that the launcher reports as killed. */
-static int killed_rank(const struct run *self)
-{
-    const char *at = strstr(self->err, " was killed by signal 9");
-    if (!at) {
-        fail_msg("no message names the killed rank:\n%s", self->err);
-    }
-    while (at > self->err && at[-1] != '\n') {
-        at--;
-    }
-    /* "pp_bench: rank 2 (pid …", or "pp_bench: then rank 2 …" if a survivor ended
-     * first. */
-    return (int)strtol(strstr(at, "rank ") + strlen("rank "), NULL, 10);
-}
-
-/* True if the error of `rank` names `dead`. */
-static bool names(const struct run *self, int rank, int dead)
-{
-    char prefix[32];
-    char name[32];
-    char line[2048];
-    snprintf(prefix, sizeof prefix, "pp_bench: rank %d: ", rank);
-    snprintf(name, sizeof name, "rank %d", dead);
-    for (const char *at = strstr(self->err, prefix); at; at = strstr(at, prefix)) {
-        at += strlen(prefix);
-        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
-        if (strstr(line, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Wait until four ranks run. */
-static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
-{
-    uint64_t begin_ms = now_ms();
-    while (find_ranks(launcher, ranks) != 4) {
-        assert_true(now_ms() - begin_ms < patience_ns(10000));
-        usleep(1000);
-    }
-}
-
-/* Sanitizers slow the run down; the promised bound is for plain builds. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KILL_MS_MAX 20000
-#else
-#define KILL_MS_MAX 5000
-#endif
-
-/* Kill one of four ranks at a random moment of a run: pp_bench ends with 1 within
- * KILL_MS_MAX, and every survivor names the same rank. Return the milliseconds that the
- * end took. */
-static uint64_t kill_one(const char *transport)
-{
-    char words[512];
-    pid_t ranks[16];
-    struct run self;
-    snprintf(words, sizeof words,
-             "-n 4 --transport %s --model gpt --layers 4 --hidden 32 --seq 16 --steps "
-             "1000000 %s",
-             transport, more_words());
-    bench_start(&self, words);
-    wait_for_ranks(self.pid, ranks);
-    usleep((useconds_t)(draw() % 700000));
-    wait_for_ranks(self.pid, ranks);
-    assert_int_equal(kill(ranks[draw() % 4], SIGKILL), 0);
-    uint64_t killed_ms = now_ms();
-    bench_end(&self);
-    uint64_t took_ms = now_ms() - killed_ms;
-    expect_exit(&self, words, 1);
-    if (took_ms > patience_ns(KILL_MS_MAX)) {
-        fail_msg("pp_bench %s: took %llu ms after the kill:\n%s", words,
-                 (unsigned long long)took_ms, self.err);
-    }
-    int dead = killed_rank(&self);
-    if (!strstr(self.err, ": step ")) {
-        return took_ms; /* during the bootstrap only the launcher's message counts */
-    }
-    for (int rank = 0; rank < 4; rank++) {
-        if (rank != dead && !names(&self, rank, dead)) {
-            fail_msg("pp_bench %s: rank %d does not name rank %d:\n%s", words, rank, dead,
-                     self.err);
-        }
-    }
-    return took_ms;
-}
-
-static void kill_often(int count)
-{
-    for (int t = 0; t < transports_count; t++) {
-        uint64_t worst_ms = 0;
-        for (int i = 0; i < count; i++) {
-            uint64_t took_ms = kill_one(transports[t]);
-            worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
-        }
-        printf("%s: %d killed, all ended within %llu ms\n", transports[t], count,
-               (unsigned long long)worst_ms);
-    }
-}
-
-static void test_kill(void **state)
-{
-    kill_often(3);
-}
-
-static void test_kill_20(void **state)
-{
-    kill_often(20);
-}
-
-static void test_kill_100(void **state)
-{
-    kill_often(100);
-}
-
 /* ---- groups ------------------------------------------------------------------------ */
 
 static int run_group(const char *group)
@@ -667,9 +502,6 @@ static int run_group(const char *group)
     const struct CMUnitTest matrix_all[] = {cmocka_unit_test(test_matrix_all)};
     const struct CMUnitTest bubble[] = {cmocka_unit_test(test_bubble),
                                         cmocka_unit_test(test_naive_exposes_nothing)};
-    const struct CMUnitTest kill_few[] = {cmocka_unit_test(test_kill)};
-    const struct CMUnitTest kill_many[] = {cmocka_unit_test(test_kill_20)};
-    const struct CMUnitTest kill_most[] = {cmocka_unit_test(test_kill_100)};
     if (strcmp(group, "usage") == 0) {
         return cmocka_run_group_tests(usage, NULL, NULL);
     }
@@ -685,31 +517,18 @@ static int run_group(const char *group)
     if (strcmp(group, "bubble") == 0) {
         return cmocka_run_group_tests(bubble, NULL, NULL);
     }
-    if (strcmp(group, "kill") == 0) {
-        return cmocka_run_group_tests(kill_few, NULL, NULL);
-    }
-    if (strcmp(group, "kill-20") == 0) {
-        return cmocka_run_group_tests(kill_many, NULL, NULL);
-    }
-    if (strcmp(group, "kill-100") == 0) {
-        return cmocka_run_group_tests(kill_most, NULL, NULL);
-    }
     fprintf(stderr, "no group of this name: %s\n", group);
     return 1;
 }
 
 int main(int argc, char **argv)
 {
-    const char *given = getenv("TRYST_TEST_SEED");
     if (argc < 2) {
         fprintf(stderr, "usage: test_pp_bench GROUP [TRANSPORT…]\n");
         return 1;
     }
     transports = argv + 2;
     transports_count = argc - 2;
-    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    seed = seed ? seed : 1;
-    printf("seed %llu (TRYST_TEST_SEED replays it)\n", (unsigned long long)seed);
     if (!folder_open()) {
         return 1;
     }
