@@ -19,6 +19,7 @@ import math
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 
 SCHEDULES = ["1f1b", "gpipe", "interleaved:v=2", "bfs:v=2", "pipedream", "pipedream-2bw"]
@@ -92,9 +93,11 @@ def main():
     if args.torch:
         schedules += [f"torch {name}" for name in args.torch_schedules.split(",")]
     found = {schedule: [] for schedule in schedules}
-    for _ in range(args.runs):
+    for number in range(1, args.runs + 1):
         for schedule in schedules:
             found[schedule].append(run(args, schedule))
+            step, simulated = found[schedule][-1][:2]
+            print(f"run {number} of {args.runs}: {schedule}: {step:.4f} s, simulated {simulated:.4f} s", file=sys.stderr)
     print(f"{'schedule':24} {'step, s':>9} {'simulated':>9} {'ratio':>7} {'lowest':>7} {'highest':>7} {'of 1f1b':>8} "
           f"{'bubble, %':>10} {'simulated':>9}")
     for schedule in schedules:

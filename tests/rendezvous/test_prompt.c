@@ -5,7 +5,7 @@
 #include "rendezvous/progress/progress.h"
 #include "world.h"
 
-enum { BYTES = 100, TURNS_IDLE = 50 };
+enum { BYTES = 100, TURNS_IDLE = 2 };
 
 static struct world world;
 static tryst_step *steps[2];

@@ -151,8 +151,7 @@ static void stage_close(tryst_stage *stage)
     at.true_ops->close(stage);
 }
 
-void faulty_stage_arm(tryst_stage *stage, enum stage_fault fault, uint64_t step,
-                      int call)
+void faulty_stage_arm(tryst_stage *stage, enum stage_fault fault, uint64_t step, int call)
 {
     memset(&at, 0, sizeof at);
     at.fault = fault;

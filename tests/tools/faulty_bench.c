@@ -25,9 +25,9 @@ tryst_status __wrap_tryst_engine_step(tryst_engine *engine, uint64_t step,
                                       double *loss_p);
 
 /* Ends are in calls of a stage, and "between", behind a step. */
-static const char *const names[] = {"none",    "swap",  "stale",  "drop",   "lose",
-                                    "twice",   "forward", "input", "weight", "update",
-                                    "between"};
+static const char *const names[] = {"none",   "swap",   "stale",   "drop",
+                                    "lose",   "twice",  "forward", "input",
+                                    "weight", "update", "between"};
 enum { BETWEEN = STAGE_FAULT_DIE_UPDATE + 1 };
 
 struct fault {

@@ -44,7 +44,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* ---- what the end says --------------------------------------------------------------- */
+/* ---- the end of a run --------------------------------------------------------------- */
 
 /* Sanitizers slow the run down; the promised bound is for plain builds. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -106,7 +106,7 @@ static void expect_end(const struct run *self, const char *words, uint64_t took_
     }
 }
 
-/* ---- at any moment ------------------------------------------------------------------- */
+/* ---- at any moment ----------------------------------------------------------------- */
 
 /* Return the parent of a process; 0 if the process is gone. */
 static pid_t parent_of(pid_t pid)
@@ -184,7 +184,7 @@ static void test_any(void **state)
     }
 }
 
-/* ---- within an action ---------------------------------------------------------------- */
+/* ---- within an action -------------------------------------------------------------- */
 
 /* One rank of four kills itself: in the first or a later action of a kind in a step, at
  * the action's begin or end; or between two steps. */
@@ -245,8 +245,9 @@ int main(int argc, char **argv)
     if (!folder_open()) {
         return 1;
     }
-    int failed = strcmp(argv[1], "any") == 0 ? cmocka_run_group_tests(any, NULL, NULL)
-                                             : cmocka_run_group_tests(actions, NULL, NULL);
+    int failed = strcmp(argv[1], "any") == 0
+                     ? cmocka_run_group_tests(any, NULL, NULL)
+                     : cmocka_run_group_tests(actions, NULL, NULL);
     folder_close();
     return failed;
 }
