@@ -44,7 +44,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* ---- the end of a run --------------------------------------------------------------- */
+/* ---- the end of a run ------------------------------------------------------------- */
 
 /* Sanitizers slow the run down; the promised bound is for plain builds. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
