@@ -33,9 +33,8 @@
 /* Passes between two reads of the clock. */
 enum { PASSES_PER_CLOCK = 64 };
 /* Turns of the acknowledgement timer with nothing to send, after which it stops. A turn
- * costs as much as a call that starts the timer anew (a wake-up of its thread), so it
- * waits no longer than that is worth: where ranks compute between small tensors, each
- * turn takes a core from them. */
+ * costs a wake-up of the timer's thread, as much as a call that starts the timer anew;
+ * where ranks compute between small tensors, each turn takes a core from them. */
 enum { ACK_TIMER_IDLE = 2 };
 /* The most polls (of 32 events each) that a rank makes after a long gap, before its
  * timers run. */

@@ -19,7 +19,7 @@ import tempfile
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "LICENSE")
 
 
-def shape(args, width, rows):
+def shape(args, rows):
     """What pp_bench and torch_pipeline.py are told alike."""
     return ["--layers", str(args.layers), "--heads", "4", "--seq", str(args.seq), "--microbatches",
             str(args.microbatches), "--microbatch-size", str(rows), "--steps", str(args.steps), "--data", DATA]
@@ -28,7 +28,7 @@ def shape(args, width, rows):
 def run_tryst(args, pp_bench, width, rows):
     """Returns the median and the fastest step, in seconds, without the first and the last."""
     with tempfile.NamedTemporaryFile(suffix=".json") as figures:
-        command = [pp_bench, "-n", str(args.ranks), "--hidden", str(width), *shape(args, width, rows), "--json",
+        command = [pp_bench, "-n", str(args.ranks), "--hidden", str(width), *shape(args, rows), "--json",
                    figures.name]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=args.timeout)
         seconds = [step["seconds"] for step in json.load(figures)["steps"][1:-1]]
@@ -37,7 +37,7 @@ def run_tryst(args, pp_bench, width, rows):
 
 def run_torch(args, python, width, rows):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_pipeline.py")
-    command = [python, script, "--ranks", str(args.ranks), "--gpt", str(width), *shape(args, width, rows), "1f1b"]
+    command = [python, script, "--ranks", str(args.ranks), "--gpt", str(width), *shape(args, rows), "1f1b"]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=args.timeout).stdout
     figures = json.loads(out.splitlines()[-1])
     return figures["step_s"], figures["fastest_s"]

@@ -74,7 +74,7 @@ static bool names(const struct run *self, int rank, int dead)
     char prefix[32];
     char name[32];
     char line[2048];
-    snprintf(prefix, sizeof prefix, ": rank %d: ", rank);
+    snprintf(prefix, sizeof prefix, "pp_bench: rank %d: ", rank);
     snprintf(name, sizeof name, "rank %d", dead);
     for (const char *at = strstr(self->err, prefix); at; at = strstr(at, prefix)) {
         at += strlen(prefix);
